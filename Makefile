@@ -1,0 +1,42 @@
+# Each command sets up what it needs, once. PYTHON picks the interpreter (3.11 or newer).
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: run test check bench clean
+
+run: $(VENV)/.demo var/bundles/cars
+	@echo "The demo bundle is in var/bundles/cars. Ask it:"
+	$(BIN)/python -m model var/bundles/cars mpg weight=3504 cylinders=8 year=1970
+
+test: $(VENV)/.dev check
+	$(BIN)/python -m pytest
+
+check: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(VENV)/.dev
+	$(BIN)/python -m training bench speed
+	$(BIN)/python -m training bench scale
+	$(BIN)/python -m training bench parallel
+
+clean:
+	rm -rf $(VENV) var build *.egg-info
+
+var/bundles/cars: | $(VENV)/.demo
+	$(BIN)/python -m training demo --out $@
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+
+$(VENV)/.demo: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet -e ".[train,demo]"
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet -e ".[train,demo,dev]"
+	@touch $@ $(VENV)/.demo

@@ -1,0 +1,194 @@
+"""The bundle: all that passes from training to serving. See docs/bundle.md for the format.
+
+A directory is written aside, synced, and renamed: it is there whole or not at all.
+"""
+
+import hashlib
+import io
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model.errors import BundleError, FamilyError
+from model.schema import Schema, feature_from_json, features_to_json, table_from_json, table_to_json
+
+FORMAT = 1
+MANIFEST = "bundle.json"
+NETWORK = "model.onnx"
+ENCODINGS = "encodings.npy"
+# A manifest larger than this is no manifest; the network may be large.
+MOST_MANIFEST_BYTES = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """A bundle in memory, verified: ``manifest`` is bundle.json as read."""
+
+    manifest: Mapping[str, Any]
+    schema: Schema
+    network: bytes
+    encodings: NDArray[np.float32]
+
+    @property
+    def name(self) -> str:
+        return str(self.manifest["name"])
+
+    @property
+    def is_additive(self) -> bool:
+        """Whether every logit is exactly the sum of the columns' contributions."""
+        return bool(self.manifest["additive"])
+
+    def digest(self) -> str:
+        """A fingerprint of the whole bundle: the manifest names the hashes of all else."""
+        return hashlib.sha256(_dump(self.manifest)).hexdigest()
+
+
+def check_free(out: Path, *, replace: bool = False) -> None:
+    """Refuse an --out that is taken, before any work is done."""
+    if out.exists() and not replace:
+        raise BundleError(f"{out} exists already; choose another --out, or replace it with --force")
+
+
+def write_bundle(
+    out: Path,
+    *,
+    facts: Mapping[str, Any],
+    schema: Schema,
+    network: bytes,
+    encodings: NDArray[np.float32],
+    replace: bool = False,
+) -> Bundle:
+    """Write a bundle directory; ``facts`` are the manifest's own keys (name, created, seed, ...)."""
+    check_free(out, replace=replace)
+    array = io.BytesIO()
+    np.save(array, encodings.astype(np.float32), allow_pickle=False)
+    files = {NETWORK: network, ENCODINGS: array.getvalue()}
+    manifest = {
+        "format": FORMAT,
+        **facts,
+        "tables": [table_to_json(table) for table in schema.tables],
+        "features": features_to_json(schema.features),
+        "files": {name: hashlib.sha256(content).hexdigest() for name, content in files.items()},
+    }
+    _write_aside(out, {**files, MANIFEST: _dump(manifest)}, replace)
+    return Bundle(json.loads(_dump(manifest)), schema, network, encodings)
+
+
+def _dump(manifest: Mapping[str, Any]) -> bytes:
+    return (json.dumps(manifest, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
+
+
+def _write_aside(out: Path, files: Mapping[str, bytes], replace: bool) -> None:
+    out.parent.mkdir(parents=True, exist_ok=True)
+    # What a killed run left behind is nobody's.
+    for stale in out.parent.glob(f".{out.name}.writing-*"):
+        shutil.rmtree(stale, ignore_errors=True)
+    aside = Path(tempfile.mkdtemp(prefix=f".{out.name}.writing-", dir=out.parent))
+    try:
+        for name, content in files.items():
+            _write_synced(aside / name, content)
+        aside.chmod(0o755)
+        _sync_directory(aside)
+        if replace and out.exists():
+            old = aside.with_name(aside.name + "-old")
+            out.rename(old)
+            aside.rename(out)
+            shutil.rmtree(old)
+        else:
+            aside.rename(out)
+        _sync_directory(out.parent)
+    except BaseException:
+        shutil.rmtree(aside, ignore_errors=True)
+        raise
+
+
+def _write_synced(path: Path, content: bytes) -> None:
+    with path.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _sync_directory(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def read_bundle(path: Path) -> Bundle:
+    """Read and verify a bundle directory; refuses one that is torn, altered or of a newer format."""
+    manifest = _read_manifest(path)
+    try:
+        files = {name: _read_checked(path, name, manifest["files"][name]) for name in (NETWORK, ENCODINGS)}
+        features = tuple(feature_from_json(raw) for raw in manifest["features"])
+        schema = Schema(features, tuple(table_from_json(raw) for raw in manifest["tables"]))
+        _check_schema(schema, path)
+    except (KeyError, TypeError, ValueError, AttributeError, FamilyError) as error:
+        raise BundleError(f"{path}: {MANIFEST} is not complete: {type(error).__name__}: {error}") from error
+    encodings = _read_array(path, files[ENCODINGS])
+    if len(encodings) != len(features):
+        raise BundleError(f"{path}: {ENCODINGS} has {len(encodings)} rows for {len(features)} features")
+    return Bundle(manifest, schema, files[NETWORK], encodings)
+
+
+def _read_manifest(path: Path) -> dict[str, Any]:
+    file = path / MANIFEST
+    if not file.is_file():
+        raise BundleError(f"{path}: no bundle here: there is no {MANIFEST}")
+    if file.stat().st_size > MOST_MANIFEST_BYTES:
+        raise BundleError(f"{path}: {MANIFEST} is larger than {MOST_MANIFEST_BYTES >> 20} MiB")
+    try:
+        manifest = json.loads(file.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise BundleError(f"{path}: {MANIFEST} is not JSON: {error}") from error
+    version = manifest.get("format") if isinstance(manifest, dict) else None
+    if not isinstance(version, int):
+        raise BundleError(f"{path}: {MANIFEST} has no format version")
+    if version > FORMAT:
+        raise BundleError(f"{path}: format {version} is newer than {FORMAT}, the newest known here; update Tabglot")
+    for key in ("name", "seed", "preset", "additive", "created"):
+        if key not in manifest:
+            raise BundleError(f"{path}: {MANIFEST} is not complete: it has no {key!r}")
+    return dict(manifest)
+
+
+def _read_checked(path: Path, name: str, digest: str) -> bytes:
+    try:
+        content = (path / name).read_bytes()
+    except OSError as error:
+        raise BundleError(f"{path}: torn: {name} cannot be read: {error.strerror}") from error
+    if hashlib.sha256(content).hexdigest() != digest:
+        raise BundleError(f"{path}: altered: {name} is not the file that {MANIFEST} was written with (sha256 differs)")
+    return content
+
+
+def _read_array(path: Path, content: bytes) -> NDArray[np.float32]:
+    try:
+        array = np.load(io.BytesIO(content), allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise BundleError(f"{path}: {ENCODINGS} is not an array file: {error}") from error
+    if array.ndim != 2 or array.dtype != np.float32 or not np.isfinite(array).all():
+        raise BundleError(f"{path}: {ENCODINGS} must be a finite float32 matrix")
+    return np.asarray(array, dtype=np.float32)
+
+
+def _check_schema(schema: Schema, path: Path) -> None:
+    if not schema.features or len(schema.index) != len(schema.features):
+        raise BundleError(f"{path}: {MANIFEST} has no features, or two of one name")
+    for feature in schema.features:
+        if len(feature.shares) != feature.n_values:
+            raise BundleError(f"{path}: feature {feature.name!r} has {feature.n_values} values but other shares")
+    for table in schema.tables:
+        for link in table.links:
+            if link.feature not in schema.index:
+                raise BundleError(f"{path}: table {table.name!r} links to the unknown feature {link.feature!r}")

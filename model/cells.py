@@ -1,0 +1,184 @@
+"""Raw cells, as they come from JSON or a file, to positions: strict about types, clear about faults."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model import codec
+from model.errors import CellError, CellProblem
+from model.schema import Feature, Link
+
+NUMBER_TYPES = {int, float, type(None)}
+WORD_TYPES = {str, type(None)}
+TRUE_WORDS = {"true", "yes", "y", "t", "1"}
+FALSE_WORDS = {"false", "no", "n", "f", "0"}
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A column read: where its cells sit, and rows whose cells could not be taken as they are."""
+
+    positions: codec.Positions
+    unseen: NDArray[np.int64]
+    clamped: NDArray[np.int64]
+
+
+NONE = np.empty(0, dtype=np.int64)
+
+
+def read_cells(feature: Feature, cells: Sequence[Any] | NDArray[Any], link: Link) -> Reading:
+    """Read one column; raises CellError naming every row that does not fit."""
+    if not feature.is_number:
+        return _read_category(feature, cells, link)
+    numbers = _read_numbers(feature, cells, link) * link.scale + link.offset
+    knots = feature.knots.values
+    # A hair beyond the ends is rounding of a unit, not a new value.
+    slack = 1e-6 * max(knots[-1] - knots[0], codec.MIN_STD)
+    beyond = (numbers < knots[0] - slack) | (numbers > knots[-1] + slack)
+    return Reading(codec.encode_numbers(feature, numbers), NONE, np.flatnonzero(beyond))
+
+
+def _read_category(feature: Feature, cells: Sequence[Any] | NDArray[Any], link: Link) -> Reading:
+    if not link.missing and set(map(type, cells)) <= WORD_TYPES:
+        positions = codec.encode_words(feature, cells)  # type: ignore[arg-type]
+        if not np.isnan(positions).any():
+            return Reading(positions, NONE, NONE)
+    words = _read_words(feature, cells, link)
+    positions = codec.encode_words(feature, words)
+    given = np.fromiter((word is not None for word in words), bool, count=len(words))
+    return Reading(positions, np.flatnonzero(given & np.isnan(positions)), NONE)
+
+
+def _read_numbers(feature: Feature, cells: Sequence[Any] | NDArray[Any], link: Link) -> codec.Floats:
+    if isinstance(cells, np.ndarray) and cells.dtype.kind in "fiu":
+        numbers = cells.astype(np.float64)
+    elif feature.kind != "datetime" and set(map(type, cells)) <= NUMBER_TYPES:
+        try:
+            numbers = np.asarray(cells, dtype=np.float64)
+        except OverflowError:
+            numbers = _read_one_by_one(feature, cells, link)
+    else:
+        numbers = _read_one_by_one(feature, cells, link)
+    infinite = np.flatnonzero(np.isinf(numbers))
+    if len(infinite):
+        raise CellError([CellProblem(int(row), link.column, "not a finite number") for row in infinite])
+    for code in link.missing:
+        number = _as_number(code)
+        if number is not None:
+            numbers = np.where(numbers == number, np.nan, numbers)
+    return numbers
+
+
+def _read_one_by_one(feature: Feature, cells: Sequence[Any] | NDArray[Any], link: Link) -> codec.Floats:
+    """The slow path: datetimes, and columns in which some cell is at fault."""
+    numbers = np.full(len(cells), np.nan)
+    problems = []
+    for row, cell in enumerate(cells):
+        if cell is None or (isinstance(cell, str) and (cell == "" or cell in link.missing)):
+            continue
+        try:
+            numbers[row] = _seconds(cell) if feature.kind == "datetime" else _number(cell)
+        except (ValueError, TypeError, OverflowError) as error:
+            problems.append(CellProblem(row, link.column, str(error)))
+    if problems:
+        raise CellError(problems)
+    return numbers
+
+
+def _number(cell: Any) -> float:
+    if isinstance(cell, bool | np.bool_) or not isinstance(cell, int | float | np.number):
+        raise TypeError(f"expected a number, got {_show(cell)}")
+    try:
+        return float(cell)
+    except OverflowError:
+        raise ValueError("not a finite number") from None
+
+
+def _seconds(cell: Any) -> float:
+    """A date or time as seconds since 1970; without a zone it is UTC."""
+    if isinstance(cell, np.datetime64):
+        return math.nan if np.isnat(cell) else float(cell.astype("datetime64[us]").astype(np.int64)) / 1e6
+    if isinstance(cell, str):
+        try:
+            cell = datetime.fromisoformat(cell.strip())
+        except ValueError:
+            raise ValueError(f"expected an ISO 8601 date or time, got {_show(cell)}") from None
+    if isinstance(cell, date) and not isinstance(cell, datetime):
+        cell = datetime(cell.year, cell.month, cell.day)
+    if isinstance(cell, float) and math.isnan(cell):
+        return math.nan
+    if not isinstance(cell, datetime):
+        raise TypeError(f"expected an ISO 8601 date or time, got {_show(cell)}")
+    return (cell if cell.tzinfo else cell.replace(tzinfo=UTC)).timestamp()
+
+
+def _read_words(feature: Feature, cells: Sequence[Any] | NDArray[Any], link: Link) -> list[str | None]:
+    read = _boolean_word if feature.kind == "boolean" else _word
+    words: list[str | None] = []
+    problems = []
+    for row, cell in enumerate(cells):
+        try:
+            word = read(cell)
+        except (TypeError, ValueError) as error:
+            problems.append(CellProblem(row, link.column, str(error)))
+            word = None
+        words.append(None if word in link.missing else word)
+    if problems:
+        raise CellError(problems)
+    return words
+
+
+def _word(cell: Any) -> str | None:
+    if isinstance(cell, str):
+        return cell.strip() or None
+    if cell is None:
+        return None
+    if isinstance(cell, bool | np.bool_):
+        return "true" if cell else "false"
+    if isinstance(cell, int | float | np.number):
+        number = float(cell)
+        return None if math.isnan(number) else codec.word_of(_number(cell))
+    raise TypeError(f"expected a string, a number or null, got {_show(cell)}")
+
+
+def _boolean_word(cell: Any) -> str | None:
+    word = _word(cell)
+    if word is None:
+        return None
+    low = word.lower()
+    if low in TRUE_WORDS or low in FALSE_WORDS:
+        return "true" if low in TRUE_WORDS else "false"
+    raise ValueError(f"expected true or false, got {_show(cell)}")
+
+
+def _as_number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _show(cell: Any) -> str:
+    text = repr(cell)
+    return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+def show_value(feature: Feature, number: float) -> float | str:
+    """A number feature's value as the caller knows it: datetimes as ISO 8601 text."""
+    if feature.kind != "datetime":
+        return number
+    moment = datetime.fromtimestamp(round(number), UTC)
+    return moment.date().isoformat() if feature.date_only else moment.replace(tzinfo=None).isoformat()
+
+
+def show_word(feature: Feature, word: str) -> str | bool | int:
+    """A category as the caller knows it: booleans as such, whole numbers as numbers."""
+    if feature.kind == "boolean":
+        return word == "true"
+    whole = all(category.lstrip("-").isdigit() for category in feature.categories)
+    return int(word) if whole and word.lstrip("-").isdigit() else word

@@ -1,0 +1,150 @@
+"""Cells to positions, and distributions back to values. The same code trains and serves.
+
+Every cell becomes one number, its **position** on the axis of the feature's values: a category
+sits at its index, a number between its two neighbouring knots (3.25 is a quarter of the way from
+knot 3 to knot 4), a missing cell is NaN. Around a position stand at most two values, weighted by
+hats, so a number keeps its resolution although the network only knows a few knots.
+"""
+
+from collections.abc import Sequence
+from itertools import repeat
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model.schema import Bins, Feature
+
+Floats = NDArray[np.float64]
+Positions = NDArray[np.float32]
+
+N_BINS = 16
+# A number read from a distribution needs a spread even where all training rows agree.
+MIN_STD = 1e-12
+
+
+def fit_bins(values: Floats, n_bins: int = N_BINS) -> Bins:
+    """Place the knots of a number feature on its training values (finite, at least one).
+
+    Few distinct values: each is a knot. Otherwise values that hold more than 1/n_bins of the rows
+    get a knot of their own, and the rest of the knots sit at quantiles of the remaining rows.
+    """
+    distinct, counts = np.unique(values, return_counts=True)
+    n_bins = min(n_bins, max(4, len(values) // 4))
+    if len(distinct) <= n_bins:
+        knots, heavy = distinct, distinct
+    else:
+        heavy = distinct[counts > len(values) / n_bins]
+        rest = values[~np.isin(values, heavy)]
+        levels = np.linspace(0.0, 1.0, max(2, n_bins - len(heavy)))
+        ends = distinct[[0, -1]]
+        knots = np.unique(np.concatenate([heavy, np.quantile(rest, levels), ends]))
+    below = np.concatenate([[0], np.cumsum(counts)])
+    at_most = below[np.searchsorted(distinct, knots, side="right")]
+    less = below[np.searchsorted(distinct, knots, side="left")]
+    return Bins(
+        values=tuple(knots.tolist()),
+        atoms=tuple(np.isin(knots, heavy).tolist()),
+        ranks=tuple(((at_most + less) / (2 * len(values))).tolist()),
+        mean=float(values.mean()),
+        std=max(float(values.std()), MIN_STD),
+    )
+
+
+def encode_numbers(feature: Feature, values: Floats) -> Positions:
+    """Numbers in the feature's unit to positions; NaN stays NaN, beyond the ends is clamped."""
+    knots = np.asarray(feature.knots.values)
+    return np.interp(values, knots, np.arange(len(knots))).astype(np.float32)
+
+
+def encode_words(feature: Feature, words: Sequence[str | None]) -> Positions:
+    """Category words to positions; None and words never seen become NaN."""
+    index = word_index(feature)
+    return np.fromiter(map(index.get, words, repeat(np.nan)), np.float32, count=len(words))  # type: ignore[arg-type]
+
+
+def word_index(feature: Feature) -> dict[str, float]:
+    """Where each word of a category feature sits; rare words share the place of OTHER."""
+    index = {word: float(i) for i, word in enumerate(feature.categories)}
+    return index | dict.fromkeys(feature.rare, float(len(feature.categories)))
+
+
+def word_of(cell: float) -> str:
+    """A number as the word of a category: 4.0 and 4 are one word."""
+    return str(int(cell)) if cell == int(cell) else repr(cell)
+
+
+def hats(positions: Positions, n_values: int) -> NDArray[np.float32]:
+    """Weights of the values around each position, shape (..., n_values); zeros where missing."""
+    distance = np.abs(positions[..., None] - np.arange(n_values, dtype=np.float32))
+    return np.nan_to_num(np.clip(1.0 - distance, 0.0, 1.0), nan=0.0)
+
+
+def fit_shares(positions: Positions, n_values: int) -> tuple[float, ...]:
+    """How often each value occurs, smoothed by half a row so that none is impossible."""
+    known = positions[~np.isnan(positions)]
+    low = np.floor(known).astype(np.int64)
+    part = known - low
+    mass = np.bincount(low, 1.0 - part, n_values + 1) + np.bincount(low + 1, part, n_values + 1)
+    mass = mass[:n_values] + 0.5
+    return tuple((mass / mass.sum()).tolist())
+
+
+# Reading a distribution over knots. Axis letters: B rows, K knots.
+
+
+def cumulate(bins: Bins, probabilities: Floats) -> tuple[Floats, Floats]:
+    """The distribution function over the knots, as (points (2K,), heights (B, 2K)).
+
+    An atom's mass is a jump at its knot; that of any other knot is spread half to each side
+    (to the only side at the ends), which is what hats do to values between knots.
+    """
+    atoms = np.asarray(bins.atoms)
+    jump = np.where(atoms, probabilities, 0.0)
+    spread = probabilities - jump
+    to_left = np.full(len(atoms), 0.5)
+    to_left[0], to_left[-1] = 0.0, 1.0
+    before = np.zeros_like(spread)
+    before[:, 1:] = (spread * (1.0 - to_left))[:, :-1] + (spread * to_left)[:, 1:]
+    steps = np.stack([before, jump], axis=-1).reshape(len(probabilities), -1)
+    heights = np.cumsum(steps, axis=1)
+    return np.repeat(np.asarray(bins.values), 2), heights / heights[:, -1:]
+
+
+def read_quantile(bins: Bins, probabilities: Floats, level: float) -> Floats:
+    """The value below which ``level`` of each row's distribution lies, shape (B,)."""
+    points, heights = cumulate(bins, probabilities)
+    at = np.minimum((heights < level).sum(axis=1), len(points) - 1)
+    before = np.maximum(at - 1, 0)
+    rows = np.arange(len(heights))
+    low, high = heights[rows, before], heights[rows, at]
+    part = np.divide(level - low, high - low, out=np.ones_like(low), where=high > low)
+    value: Floats = points[before] + np.clip(part, 0.0, 1.0) * (points[at] - points[before])
+    return value
+
+
+def read_interval(bins: Bins, probabilities: Floats, width: float) -> Floats:
+    """The central interval that holds ``width`` of each row's distribution, shape (B, 2)."""
+    tail = (1.0 - width) / 2
+    ends = [read_quantile(bins, probabilities, level) for level in (tail, 1.0 - tail)]
+    return np.stack(ends, axis=1)
+
+
+def read_mean(bins: Bins, probabilities: Floats) -> Floats:
+    """The mean of each row's distribution, shape (B,)."""
+    mean: Floats = probabilities @ np.asarray(bins.values)
+    return mean
+
+
+def read_pieces(bins: Bins, probabilities: Floats) -> tuple[Floats, Floats, Floats]:
+    """The distribution in pieces: lows (P,), highs (P,), mass (B, P); an atom is a piece of width 0."""
+    points, heights = cumulate(bins, probabilities)
+    mass = np.diff(heights, axis=1, prepend=0.0)
+    lows = np.concatenate([points[:1], points[:-1]])
+    is_jump = np.arange(len(points)) % 2 == 1
+    atoms = np.asarray(bins.atoms)
+    # Between two atoms nothing is ever spread; a knot that is no atom never jumps.
+    carries = np.where(is_jump, np.repeat(atoms, 2), True) & (is_jump | (lows < points))
+    between_atoms = np.zeros(len(points), dtype=bool)
+    between_atoms[2::2] = atoms[:-1] & atoms[1:]
+    keep = carries & ~between_atoms
+    return lows[keep], points[keep], mass[:, keep]

@@ -1,0 +1,147 @@
+"""Network to model.onnx: folded into lookup tables, self-contained, checked against torch on real rows.
+
+Keys and values depend on a cell's (feature, value) slot alone and are linear between slots, so both are
+tabulated. The mean of M members with H heads each is one network with G = M * H heads.
+Axis letters as in model.network, and G.
+"""
+
+from collections.abc import Iterable
+
+import numpy as np
+import onnxruntime
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from model.codec import Positions
+from model.graphs import MOE, PAPER, build_model
+from model.network import CLOSED, MoeNetwork, split_heads
+from model.onnx_names import CONTRACT
+from model.paper import PaperNetwork
+
+# The largest difference between torch and onnxruntime that rounding can explain, of values up to 1.
+TOLERANCE = 1e-5
+
+
+@torch.no_grad()
+def export_onnx(network: MoeNetwork | PaperNetwork, digest: str) -> bytes:
+    """The content of model.onnx; ``digest``, the schema's fingerprint, travels in its metadata."""
+    network = network.cpu().eval()
+    is_moe = isinstance(network, MoeNetwork)
+    weights = _fold_moe(network) if isinstance(network, MoeNetwork) else _fold_paper(network)
+    sizes = {
+        "n_values": network.layout.word.shape[1],
+        "n_heads": network.shape.n_members * network.shape.n_heads,
+        "d_head": network.shape.d_head,
+        "n_members": network.shape.n_members,
+    }
+    arrays = {name: tensor.numpy().astype(np.float32) for name, tensor in weights.items()}
+    return build_model(MOE if is_moe else PAPER, CONTRACT[is_moe], arrays, sizes, digest)
+
+
+def _fold_attention(
+    network: MoeNetwork | PaperNetwork, projected: tuple[Tensor, Tensor, Tensor, Tensor, Tensor], pair: Tensor
+) -> dict[str, Tensor]:
+    """Tables for the part both networks share; ``projected``: keys and values of all slots
+    (M, F, K, D), then query, key and value of all masked cells (M, F, D); ``pair`` (M, H, F, F)."""
+    h = network.shape.n_heads
+    keys, values = (_join(x).movedim(0, 2).flatten(0, 1).flatten(1) for x in (split_heads(p, h) for p in projected[:2]))
+    query, own_key, own_value = (split_heads(p, h).flatten(0, 1) for p in projected[2:])  # (G, F, W)
+    query = query * network.shape.d_head**-0.5
+    own_score = (query * own_key).sum(-1)  # (G, F)
+    gate_bias = (pair.flatten(0, 1) - own_score.unsqueeze(-1)).masked_fill(~network.layout.heard, CLOSED)
+    return {
+        "key_slots": _with_end(keys),  # (F K + 1, G W)
+        "value_slots": _with_end(values),
+        "query": query.movedim(0, 1),  # (F, G, W)
+        "own_value": own_value.movedim(0, 1),
+        "pair": gate_bias.movedim(0, 2),  # (F, F, G)
+    }
+
+
+def _fold_moe(network: MoeNetwork) -> dict[str, Tensor]:
+    m = network.shape.n_members
+    every = torch.arange(network.layout.word.shape[0])
+    table, masked = network.cell_table(every), network.masked_cells(every)
+    own_value = masked @ network.value
+    slots = (table @ network.key.unsqueeze(1), table @ network.value.unsqueeze(1))
+    pair = network.pair_bias(every, every)
+    tables = _fold_attention(network, (*slots, masked @ network.query, masked @ network.key, own_value), pair)
+    real = torch.cat([network.layout.real, torch.ones(len(every), 1, dtype=torch.bool)], dim=1)  # (F, K + 1)
+    rows = network.head_rows(every) * real.unsqueeze(-1)  # (M, F, K + 1, D)
+    # With nothing observed the masked cell hears only itself: the constant of the sum.
+    base = ((masked + own_value).unsqueeze(2) * rows).sum(-1) + network.head_bias(every)
+    return {
+        **tables,
+        "rows": rows.permute(1, 0, 3, 2).flatten(1, 2) / m,  # (F, G W, K + 1)
+        "base_table": base.mean(0).masked_fill(~real, CLOSED),
+    }
+
+
+def _fold_paper(network: PaperNetwork) -> dict[str, Tensor]:
+    assert network.shape.n_members == 1, "the reference network is exported one at a time"
+    every = torch.arange(network.layout.word.shape[0])
+    table = network.word[:, network.slot] + network.encoding.unsqueeze(2)  # (1, F, K, D)
+    masked = network.mask.unsqueeze(1) + network.encoding
+    own_value = network.value(masked)
+    slots = (network.key(table), network.value(table))
+    pair = torch.zeros(1, network.shape.n_heads, len(every), len(every))
+    tables = _fold_attention(network, (*slots, network.query(masked), network.key(masked), own_value), pair)
+    bias = network.head.bias[0, 0][network.slot]
+    return {
+        **tables,
+        "rest": (masked + network.out(own_value))[0],  # (F, D): what stands there whatever is heard
+        "out_weight": network.out.weight[0],
+        **{f"{n}_weight": getattr(network, n).weight[0] for n in ("feed_in", "feed_out")},
+        **{f"{n}_bias": getattr(network, n).bias[0, 0] for n in ("feed_in", "feed_out")},
+        **{f"norm_scale_{i}": network.norm_scale[0, i, 0, 0] for i in range(2)},
+        **{f"norm_shift_{i}": network.norm_shift[0, i, 0, 0] for i in range(2)},
+        "rows": network.head.weight[0][:, network.slot].movedim(0, 1),  # (F, D, K)
+        "head_bias": bias.masked_fill(~network.layout.real, CLOSED),
+        "standard": network.layout.standard,
+    }
+
+
+def _join(x: Tensor) -> Tensor:
+    """(M, H, ...) to (G, ...)."""
+    return x.flatten(0, 1)
+
+
+def _with_end(slots: Tensor) -> Tensor:
+    """A row after the last slot: the last value's cells look one further, with weight 0."""
+    return torch.cat([slots, torch.zeros_like(slots[:1])])
+
+
+@torch.no_grad()
+def check_parity(
+    network: MoeNetwork | PaperNetwork, content: bytes, samples: Iterable[tuple[NDArray[np.int64], Positions]]
+) -> float:
+    """The largest difference between file and network over (columns, positions) of real rows.
+
+    Raises if it is more than rounding: the file must then not be used.
+    """
+    session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+    names = [output.name for output in session.get_outputs()]
+    worst = 0.0
+    for columns, positions in samples:
+        feed = {"columns": columns, "positions": positions, "asked": columns}
+        got = dict(zip(names, session.run(names, feed), strict=True))
+        worst = max(worst, _difference(network, got, columns, positions))
+    if worst > TOLERANCE:
+        raise RuntimeError(f"model.onnx and the fitted network differ by {worst:.2g}: this is a bug")
+    return worst
+
+
+def _difference(
+    network: MoeNetwork | PaperNetwork, got: dict[str, NDArray[np.float32]], columns: NDArray[np.int64], positions: Positions
+) -> float:
+    index = torch.from_numpy(columns)
+    rows = torch.from_numpy(positions).expand(network.shape.n_members, -1, -1)
+    want = network(index, rows, index)
+    real = network.layout.real[index].numpy()
+    logits = got["logits"][:, real]
+    pairs = [(logits, want.logits.mean(0).numpy()[:, real]), (got["point"], want.point.mean(0).numpy())]
+    if "contributions" in got:
+        pairs.append((logits, (got["base"] + got["contributions"].sum(2))[:, real]))
+        pairs.append((got["point"], got["point_base"] + got["point_contributions"].sum(2)))
+    return max(float(np.max(np.abs(a - b) / np.maximum(1.0, np.abs(b)))) for a, b in pairs)

@@ -1,0 +1,177 @@
+"""The graph of model.onnx, in ONNX's own text form, and how weights are put into it.
+
+Written by hand, not traced: a fitted network folds into a few lookup tables, the graph over them has
+some forty nodes, building it takes milliseconds, and the same weights always give the same bytes.
+
+Axis letters: B rows, S columns, Q questions, K values, G heads (of all members), W width of a head.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+
+OPSET = 20
+IR_VERSION = 10
+
+# Cells to keys and values, then the gates. A cell lies between its slot and the next one; a missing
+# cell is read at slot 0 and then shut out. `pair` holds the gate's bias less the masked cell's own
+# score, so that the masked cell itself has score 0: the Pad before the softmax.
+ATTENTION = """
+  missing = IsNaN(positions)
+  filled = Where(missing, zero, positions)
+  low = Floor(filled)
+  part_2 = Sub(filled, low)
+  part = Unsqueeze(part_2, at_end)
+  low_int = Cast<to = 7>(low)
+  first = Mul(columns, n_values)
+  slot = Add(low_int, first)
+  next = Add(slot, one_int)
+  key_low = Gather<axis = 0>(key_slots, slot)
+  key_next = Gather<axis = 0>(key_slots, next)
+  key_step = Sub(key_next, key_low)
+  key_part = Mul(key_step, part)
+  key_flat = Add(key_low, key_part)
+  key_heads = Reshape(key_flat, split_heads)
+  keys = Transpose<perm = [0, 2, 3, 1]>(key_heads)
+  value_low = Gather<axis = 0>(value_slots, slot)
+  value_next = Gather<axis = 0>(value_slots, next)
+  value_step = Sub(value_next, value_low)
+  value_part = Mul(value_step, part)
+  value_flat = Add(value_low, value_part)
+  value_heads = Reshape(value_flat, split_heads)
+  values = Transpose<perm = [0, 2, 1, 3]>(value_heads)
+  query_q = Gather<axis = 0>(query, asked)
+  query_g = Transpose<perm = [1, 0, 2]>(query_q)
+  scores_raw = MatMul(query_g, keys)
+  pair_q = Gather<axis = 0>(pair, asked)
+  pair_qs = Gather<axis = 1>(pair_q, columns)
+  pair_g = Transpose<perm = [2, 0, 1]>(pair_qs)
+  scores = Add(scores_raw, pair_g)
+  asked_down = Unsqueeze(asked, at_end)
+  is_own = Equal(columns, asked_down)
+  missing_wide = Unsqueeze(missing, at_middle)
+  closed = Or(missing_wide, is_own)
+  scores_open = Where(closed, floor, scores)
+  scores_all = Pad(scores_open, one_more, zero)
+  gates_all = Softmax<axis = -1>(scores_all)
+  heard = Slice(gates_all, zero_list, minus_one, minus_one)
+  own_q = Gather<axis = 0>(own_value, asked)
+  own = Transpose<perm = [1, 0, 2]>(own_q)
+  mixed_all = MatMul(heard, values)
+  heard_sum = ReduceSum(heard, minus_one)
+  own_share = Mul(heard_sum, own)
+  mixed = Sub(mixed_all, own_share)
+  mixed_q = Transpose<perm = [2, 0, 1, 3]>(mixed)
+  state = Reshape(mixed_q, join_heads)
+  gates_sum = ReduceSum<keepdims = 0>(heard, one_list)
+  gates = Mul(gates_sum, per_member)
+"""
+
+# The linear form: a constant per question plus what each column adds to it.
+MOE = """
+  rows_q = Gather<axis = 0>(rows, asked)
+  base_q = Gather<axis = 0>(base_table, asked)
+  base_down = Unsqueeze(base_q, one_list)
+  added = MatMul(state, rows_q)
+  out_q = Add(added, base_down)
+  out = Transpose<perm = [1, 0, 2]>(out_q)
+  logits = Slice(out, zero_list, minus_one, minus_one)
+  point = Gather<axis = -1>(out, last)
+  base = Slice(base_q, zero_list, minus_one, minus_one)
+  point_base = Gather<axis = -1>(base_q, last)
+  values_wide = Unsqueeze(values, two_list)
+  own_wide = Unsqueeze(own, two_list)
+  beyond = Sub(values_wide, own_wide)
+  heard_wide = Unsqueeze(heard, at_end)
+  weighted = Mul(heard_wide, beyond)
+  weighted_q = Transpose<perm = [2, 0, 3, 1, 4]>(weighted)
+  experts = Reshape(weighted_q, join_experts)
+  rows_wide = Unsqueeze(rows_q, one_list)
+  parts_q = MatMul(experts, rows_wide)
+  parts = Transpose<perm = [1, 0, 2, 3]>(parts_q)
+  contributions = Slice(parts, zero_list, minus_one, minus_one)
+  point_contributions = Gather<axis = -1>(parts, last)
+"""
+
+# The reference network: projection and residual, norm, feed-forward, norm, shared head.
+PAPER = """
+  rest_q = Gather<axis = 0>(rest, asked)
+  rest_down = Unsqueeze(rest_q, one_list)
+  projected = MatMul(state, out_weight)
+  residual = Add(projected, rest_down)
+  normal = LayerNormalization<axis = -1, epsilon = 1e-6>(residual, norm_scale_0, norm_shift_0)
+  feed_1 = MatMul(normal, feed_in_weight)
+  feed_2 = Add(feed_1, feed_in_bias)
+  feed_3 = Relu(feed_2)
+  feed_4 = MatMul(feed_3, feed_out_weight)
+  feed_5 = Add(feed_4, feed_out_bias)
+  fed = Add(normal, feed_5)
+  final = LayerNormalization<axis = -1, epsilon = 1e-6>(fed, norm_scale_1, norm_shift_1)
+  rows_q = Gather<axis = 0>(rows, asked)
+  bias_q = Gather<axis = 0>(head_bias, asked)
+  bias_down = Unsqueeze(bias_q, one_list)
+  read = MatMul(final, rows_q)
+  logits_q = Add(read, bias_down)
+  logits = Transpose<perm = [1, 0, 2]>(logits_q)
+  probabilities = Softmax<axis = -1>(logits)
+  standard_q = Gather<axis = 0>(standard, asked)
+  expected = Mul(probabilities, standard_q)
+  point = ReduceSum<keepdims = 0>(expected, minus_one)
+"""
+
+SIGNATURE = "(int64[columns] columns, float[rows,columns] positions, int64[questions] asked)"
+OUTPUTS = {
+    "logits": "float[rows,questions,{k}] logits",
+    "point": "float[rows,questions] point",
+    "gates": "float[rows,questions,columns] gates",
+    "contributions": "float[rows,questions,columns,{k}] contributions",
+    "point_contributions": "float[rows,questions,columns] point_contributions",
+    "base": "float[questions,{k}] base",
+    "point_base": "float[questions] point_base",
+}
+
+
+def build_model(
+    body: str, outputs: tuple[str, ...], weights: Mapping[str, NDArray[np.float32]], sizes: Mapping[str, int], digest: str
+) -> bytes:
+    """A complete model.onnx: ATTENTION, then ``body``, over the given weights."""
+    given = ", ".join(OUTPUTS[name].format(k=sizes["n_values"]) for name in outputs)
+    text = (
+        f'<ir_version: {IR_VERSION}, opset_import: ["" : {OPSET}], producer_name: "tabglot">\n'
+        f"answer {SIGNATURE} => ({given}) {{{ATTENTION}{body}}}"
+    )
+    model = onnx.parser.parse_model(text)
+    used = {name for node in model.graph.node for name in node.input}
+    constants = {name: array for name, array in _constants(sizes).items() if name in used}
+    for name, array in {**constants, **weights}.items():
+        model.graph.initializer.append(onnx.numpy_helper.from_array(np.asarray(array, order="C"), name))
+    onnx.helper.set_model_props(model, {"schema": digest})
+    onnx.checker.check_model(model, full_check=True)
+    content: bytes = model.SerializeToString(deterministic=True)
+    return content
+
+
+def _constants(sizes: Mapping[str, int]) -> dict[str, NDArray[np.generic]]:
+    heads, width = sizes["n_heads"], sizes["d_head"]
+    integers = {
+        "n_values": sizes["n_values"],
+        "one_int": 1,
+        "last": sizes["n_values"],
+        "at_end": [-1],
+        "at_middle": [1, 2],
+        "zero_list": [0],
+        "one_list": [1],
+        "two_list": [2],
+        "minus_one": [-1],
+        "one_more": [0, 0, 0, 0, 0, 0, 0, 1],
+        "split_heads": [0, 0, heads, width],
+        "join_heads": [0, 0, heads * width],
+        "join_experts": [0, 0, 0, heads * width],
+    }
+    floats = {"zero": 0.0, "floor": -1e9, "per_member": 1.0 / sizes["n_members"]}
+    return {
+        **{name: np.asarray(value, dtype=np.int64) for name, value in integers.items()},
+        **{name: np.asarray(value, dtype=np.float32) for name, value in floats.items()},
+    }

@@ -1,0 +1,103 @@
+"""The reference network of the paper's experiments: one BERT-like layer, for reproduction.
+
+Same call and same axis letters as ``model.network``. With one layer, the answer to a question
+depends on the masked cell's own state alone, so only asked cells are carried past the attention.
+"""
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn.functional import dropout, layer_norm, relu
+
+from model.network import CLOSED, Answer, Layout, Shape, attend, hats, open_gates, split_heads
+from model.schema import Schema
+
+D_FEED = 5
+DROPOUT = 0.1
+NORM_EPS = 1e-6
+
+
+class PaperNetwork(nn.Module):
+    """Attention, post-LayerNorm, a small feed-forward, and one dense head shared by all columns.
+
+    Values are words: bin k of any number feature is one word, a category's string another.
+    DEVIATION: the softmax runs over the asked feature's own values, not over all words; the same
+    thing where all columns have the same bins, as in the paper's studies.
+    """
+
+    def __init__(self, schema: Schema, shape: Shape, heard: NDArray[np.bool_] | None = None) -> None:
+        super().__init__()
+        self.layout = Layout(schema, heard)
+        self.shape = shape
+        m, d, f = shape.n_members, shape.d_model, len(schema.features)
+        n_bins = max((g.n_values for g in schema.features if g.is_number), default=0)
+        bins = torch.arange(schema.n_values).clamp(max=max(n_bins - 1, 0))
+        words = torch.where(self.layout.is_number.unsqueeze(1), bins, n_bins + self.layout.word)
+        self.register_buffer("slot", words)  # (F, K): the word each value is
+        n_words = n_bins + len(schema.words) + 1
+        self.mask = _uniform(m, d)
+        self.encoding = _uniform(m, f, d)
+        self.word = _uniform(m, n_words, d)
+        self.query, self.key, self.value, self.out = (_dense(m, d, d) for _ in range(4))
+        self.feed_in, self.feed_out = _dense(m, d, D_FEED), _dense(m, D_FEED, d)
+        self.head = _dense(m, d, n_words)
+        self.norm_scale = nn.Parameter(torch.ones(m, 2, 1, 1, d))
+        self.norm_shift = nn.Parameter(torch.zeros(m, 2, 1, 1, d))
+
+    def forward(self, columns: Tensor, positions: Tensor, asked: Tensor) -> Answer:
+        n_heads = self.shape.n_heads
+        near = hats(positions, self.slot.shape[1]).transpose(1, 2)  # (M, S, B, K)
+        cells = near @ self.word[:, self.slot[columns]] + self.encoding[:, columns].unsqueeze(2)  # (M, S, B, D)
+        masked = self.mask.unsqueeze(1) + self.encoding[:, asked]  # (M, Q, D)
+        keys, values = (split_heads(layer(cells), n_heads) for layer in (self.key, self.value))
+        query, own_key, own_value = (split_heads(layer(masked), n_heads) for layer in (self.query, self.key, self.value))
+        opened = open_gates(self.layout, columns, positions, asked)
+        mixed, gates = attend(query, keys, values, (own_key, own_value), None, opened)
+        state = self.out(mixed.permute(0, 2, 3, 1, 4).flatten(-2))  # (M, Q, B, D)
+        state = self._norm(0, masked.unsqueeze(2) + self._drop(state))
+        state = self._norm(1, state + self._drop(self.feed_out(relu(self.feed_in(state)))))
+        logits = self._read(state, asked)
+        return Answer(logits, self._expect(logits, asked), gates)
+
+    def _read(self, state: Tensor, asked: Tensor) -> Tensor:
+        """The asked features' own rows of the shared head, (M, B, Q, K)."""
+        rows = self.head.weight[:, :, self.slot[asked]].movedim(1, 3)  # (M, Q, K, D)
+        bias = self.head.bias.squeeze(1)[:, self.slot[asked]]
+        logits = (state @ rows.transpose(2, 3) + bias.unsqueeze(2)).transpose(1, 2)
+        return logits.masked_fill(~self.layout.real[asked], CLOSED)
+
+    def _expect(self, logits: Tensor, asked: Tensor) -> Tensor:
+        return (logits.softmax(-1) * self.layout.standard[asked]).sum(-1)
+
+    def _norm(self, which: int, x: Tensor) -> Tensor:
+        normal = layer_norm(x, x.shape[-1:], eps=NORM_EPS)
+        return normal * self.norm_scale[:, which] + self.norm_shift[:, which]
+
+    def _drop(self, x: Tensor) -> Tensor:
+        return dropout(x, DROPOUT, self.training)
+
+
+class Dense(nn.Module):
+    """A dense layer for each member: (M, ..., I) to (M, ..., O)."""
+
+    def __init__(self, weight: Tensor) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(weight)  # (M, I, O)
+        self.bias = nn.Parameter(torch.zeros(weight.shape[0], 1, weight.shape[2]))
+
+    def forward(self, x: Tensor) -> Tensor:
+        weight, bias = self.weight, self.bias
+        while weight.dim() < x.dim():
+            weight, bias = weight.unsqueeze(1), bias.unsqueeze(1)
+        return x @ weight + bias
+
+
+def _dense(m: int, d_in: int, d_out: int) -> Dense:
+    # Glorot's uniform start, as the reference network's framework uses.
+    bound = (6.0 / (d_in + d_out)) ** 0.5
+    return Dense((torch.rand(m, d_in, d_out) * 2 - 1) * bound)
+
+
+def _uniform(*size: int) -> nn.Parameter:
+    return nn.Parameter((torch.rand(*size) * 2 - 1) * 0.05)

@@ -1,0 +1,97 @@
+"""python -m training: fit bundles from tables, and measure."""
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from model.errors import TabglotError
+
+Command = Callable[[argparse.Namespace], None]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; 0 done, 2 the caller's mistake, 1 anything else."""
+    args = _parser().parse_args(argv)
+    command: Command = args.command
+    try:
+        command(args)
+    except TabglotError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("stopped; nothing was written", file=sys.stderr)
+        return 130
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m training", description=__doc__)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    fit = commands.add_parser("fit", help="fit one model on several tables and write its bundle")
+    fit.add_argument("tables", nargs="+", type=Path, metavar="TABLE", help="CSV or Parquet files, or one family.toml")
+    fit.add_argument("--name", help="the model's name (default: the family's, or the first file's)")
+    fit.add_argument("--target", help="a column to weigh more; any other can still be asked for")
+    _add_fit_options(fit)
+    fit.set_defaults(command=_fit)
+    demo = commands.add_parser("demo", help="fit the demo: eight real car tables in other names and units")
+    _add_fit_options(demo)
+    demo.add_argument("--tables", type=Path, help="also keep the demo's tables and family.toml in this folder")
+    demo.set_defaults(command=_demo)
+    bench = commands.add_parser("bench", help="measure; needs the extras train, demo and dev")
+    bench.add_argument("what", choices=("speed", "scale", "parallel"))
+    bench.add_argument("--json", type=Path, metavar="FILE", help="also write the figures as JSON")
+    bench.add_argument("--quick", action="store_true", help="a small form, for trying it out")
+    bench.set_defaults(command=_bench)
+    return parser
+
+
+def _add_fit_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--out", type=Path, required=True, metavar="BUNDLE_DIR", help="where to write the bundle")
+    parser.add_argument("--force", action="store_true", help="replace a bundle that stands at --out")
+    parser.add_argument("--preset", default="moe", help="moe (default) or paper")
+    parser.add_argument("--seed", type=_natural, default=0, help="same seed, same bundle (default 0)")
+    parser.add_argument("--epochs", type=_positive, help="passes over the rows (default: by their number)")
+    parser.add_argument("--max-rows", type=_natural, help="fit on a random sample of so many rows per table")
+    parser.add_argument("--threads", type=_natural, help="CPU threads (default: all cores)")
+    parser.add_argument("--device", default="cpu", help="cpu (default), cuda, cuda:1, ...")
+    parser.add_argument("--quiet", action="store_true", help="print nothing but errors")
+
+
+def _natural(text: str) -> int:
+    number = int(text)
+    if number < 0:
+        raise argparse.ArgumentTypeError(f"{text} is less than 0")
+    return number
+
+
+def _positive(text: str) -> float:
+    number = float(text)
+    if not 0.0 < number < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} is not more than 0")
+    return number
+
+
+# torch takes seconds to import: each command imports what it needs, so that --help and mistakes are quick.
+
+
+def _fit(args: argparse.Namespace) -> None:
+    from training.command import fit_files
+
+    fit_files(args.tables, args)
+
+
+def _demo(args: argparse.Namespace) -> None:
+    from training.demo import fit_demo
+
+    fit_demo(args)
+
+
+def _bench(args: argparse.Namespace) -> None:
+    from training.bench import run_bench
+
+    run_bench(args.what, quick=args.quick, json_file=args.json)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,66 @@
+"""A fitted network to a verified bundle: export, check, score, write."""
+
+import os
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+
+from model.bundle import Bundle, write_bundle
+from model.export import check_parity, export_onnx
+from model.network import MoeNetwork
+from model.runtime import Predictor
+from training.fit import Fitted
+from training.report import Score, score_tables
+from training.tables import Dataset
+
+# Rows of each table on which torch and onnxruntime must agree before a bundle is written.
+PARITY_ROWS = 64
+
+
+def bundle_fitted(fitted: Fitted, dataset: Dataset, out: Path, *, force: bool = False) -> tuple[Bundle, list[Score]]:
+    """Export, check and score a fitted network, then write its bundle."""
+    network, schema = fitted.network, dataset.schema
+    content = export_onnx(network, schema.digest())
+    check_parity(network, content, [(t.columns, t.positions[:PARITY_ROWS]) for t in dataset.tables])
+    # Members live in spaces of their own: side by side, their cosines average.
+    encodings = network.encoding.detach().cpu().movedim(0, 1).flatten(1).numpy()
+    facts = _facts(fitted, dataset)
+    draft = Bundle(facts, schema, content, encodings)
+    scores = score_tables(Predictor(draft, threads=_threads()), dataset)
+    facts["metrics"] = [score.to_json() for score in scores]
+    bundle = write_bundle(out, facts=facts, schema=schema, network=content, encodings=encodings, replace=force)
+    return bundle, scores
+
+
+def _facts(fitted: Fitted, dataset: Dataset) -> dict[str, Any]:
+    shape = fitted.settings.shape
+    return {
+        "name": dataset.name,
+        "created": _now(),
+        "seed": fitted.seed,
+        "preset": fitted.settings.preset,
+        "target": dataset.target,
+        "additive": isinstance(fitted.network, MoeNetwork),
+        "network": {"heads": shape.n_heads * shape.n_members, "width": shape.d_model, "members": shape.n_members},
+        "training": {
+            "rows": dataset.n_rows,
+            "settings": asdict(fitted.settings),
+            "steps": fitted.checks[-1].step,
+            "validation": min(check.score for check in fitted.checks),
+        },
+    }
+
+
+def _now() -> str:
+    """The time, or the one the environment fixes for reproducible builds."""
+    fixed = os.environ.get("SOURCE_DATE_EPOCH")
+    moment = datetime.fromtimestamp(int(fixed), UTC) if fixed else datetime.now(UTC)
+    return moment.isoformat(timespec="seconds")
+
+
+def _threads() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+

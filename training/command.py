@@ -1,0 +1,69 @@
+"""The fit command: files in, bundle out, with progress and a closing table."""
+
+import argparse
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from model.bundle import check_free
+from model.errors import FamilyError
+from training.bundling import bundle_fitted
+from training.family import Family, family_of_paths
+from training.fit import Check, fit_network
+from training.parallel import join_team
+from training.progress import Progress
+from training.report import format_scores
+from training.settings import choose_settings
+from training.tables import load_family
+
+
+def fit_files(paths: Sequence[Path], args: argparse.Namespace) -> None:
+    """Fit what the command line names."""
+    family = family_of_paths(paths, args.name)
+    if args.target is not None:
+        family = replace(family, target=args.target)
+    fit_family(family, args)
+
+
+def fit_family(family: Family, args: argparse.Namespace) -> None:
+    """Fit a family and write its bundle; under torchrun, together with the other processes."""
+    check_free(args.out, replace=args.force)
+    device = _check_device(args.device)
+    with join_team() as team:
+        if args.threads:
+            torch.set_num_threads(args.threads)
+        torch.use_deterministic_algorithms(True)
+        progress = Progress(quiet=args.quiet or not team.leads)
+        started = time.monotonic()
+        progress.say(f"reading {len(family.tables)} table(s); seed {args.seed}")
+        dataset = load_family(family, max_rows=args.max_rows, seed=args.seed, say=progress.say)
+        n_cells = sum(table.positions.size for table in dataset.tables)
+        settings = choose_settings(args.preset, n_cells, args.epochs)
+        progress.say(
+            f"fitting {len(dataset.schema.features)} features on {dataset.n_rows:,} rows, preset {settings.preset}"
+        )
+
+        def report(check: Check) -> None:
+            text = f"loss {check.loss:.3f}  validation {check.score:.3f} (trivial guess 1)"
+            progress.update(check.step / check.n_steps, text)
+
+        fitted = fit_network(dataset, settings, seed=args.seed, device=device, team=team, report=report)
+        progress.close()
+        if not team.leads:
+            return
+        bundle, scores = bundle_fitted(fitted, dataset, args.out, force=args.force)
+        if not args.quiet:
+            print(format_scores(scores))
+            print(f"wrote {bundle.name!r} to {args.out} in {time.monotonic() - started:.1f} s")
+
+
+def _check_device(device: str) -> str:
+    try:
+        torch.zeros(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise FamilyError(f"--device {device}: it cannot be used here: {reason}") from error
+    return device

@@ -1,0 +1,239 @@
+"""Fit one network on all tables: seed, split, one plain loop, early stopping."""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from model.network import MoeNetwork
+from model.paper import PaperNetwork
+from training.objective import cell_losses, hide_cells, member_losses, trivial_answer
+from training.parallel import Team
+from training.settings import NETWORKS, FitSettings
+from training.tables import Dataset, FitTable
+
+Network = MoeNetwork | PaperNetwork
+
+# Enough validation rows per table to tell a better network from a worse one.
+MOST_VALIDATION = 2048
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """The state of a fit at one of its checks; ``score`` is the validation loss, 1 = the trivial guess."""
+
+    step: int
+    n_steps: int
+    loss: float
+    score: float
+
+
+@dataclass(slots=True)
+class Fitted:
+    """A fitted network and how it came about."""
+
+    network: Network
+    settings: FitSettings
+    seed: int
+    checks: list[Check] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Part:
+    """One table's rows as tensors: what each member trains on, and what it stops by."""
+
+    columns: Tensor
+    positions: Tensor
+    weights: Tensor
+    training: list[NDArray[np.int64]]
+    validation: Tensor
+    validation_seen: Tensor
+    trivial: Tensor
+
+
+def fit_network(
+    dataset: Dataset,
+    settings: FitSettings,
+    *,
+    seed: int = 0,
+    device: str = "cpu",
+    team: Team | None = None,
+    report: Callable[[Check], None] = lambda _: None,
+) -> Fitted:
+    """Fit ``settings.shape.n_members`` networks side by side and keep each one's best weights."""
+    team = team or Team()
+    torch.manual_seed(seed)
+    network = NETWORKS[settings.preset](dataset.schema, settings.shape, dataset.heard()).to(device)
+    parts = [_prepare(network, table, dataset, settings, seed + i) for i, table in enumerate(dataset.tables)]
+    n_steps = settings.n_steps(sum(len(part.training[0]) for part in parts))
+    optimizer = torch.optim.AdamW(_decay_groups(network, settings), lr=settings.learning_rate, fused=True)
+    average = _Average(network, settings.averaging)
+    keeper = _Keeper(network, settings)
+    fitted = Fitted(network, settings, seed)
+    total, since = 0.0, 0
+    for step, (part, truth, seen) in enumerate(_batches(parts, settings, n_steps, seed, team)):
+        for group in optimizer.param_groups:
+            group["lr"] = settings.learning_rate * _pace(step / n_steps, settings)
+        answer = network(part.columns, seen, part.columns)
+        losses = cell_losses(answer, truth, network.layout, part.columns, settings)
+        loss = member_losses(losses, truth, part.weights).sum()
+        optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        _settle_gradients(network, settings, team)
+        optimizer.step()
+        average.update(network, step)
+        total, since = total + loss.item() / settings.shape.n_members, since + 1
+        if _is_check(step, n_steps, settings.n_checks):
+            score = keeper.offer(average.network, _validate(average.network, parts, settings))
+            fitted.checks.append(Check(step + 1, n_steps, total / since, score))
+            report(fitted.checks[-1])
+            total, since = 0.0, 0
+            if keeper.tired:
+                break
+    keeper.restore(network)
+    network.eval()
+    return fitted
+
+
+def _prepare(network: Network, table: FitTable, dataset: Dataset, settings: FitSettings, seed: int) -> _Part:
+    """Split a table's training rows, for each member in its own way."""
+    device = network.layout.word.device
+    pool = np.random.default_rng(seed).permutation(np.flatnonzero(~table.held_out))
+    n_validation = min(MOST_VALIDATION, max(1, int(len(pool) * settings.validation_share)))
+    # Member m stops by the m-th stretch of the shuffled rows and trains on all the others.
+    rolled = [np.roll(pool, -m * n_validation) for m in range(settings.shape.n_members)]
+    positions = torch.from_numpy(table.positions)
+    columns = torch.from_numpy(table.columns)
+    validation = positions[np.stack([rows[:n_validation] for rows in rolled])].to(device)
+    generator = torch.Generator().manual_seed(seed)
+    target = dataset.schema.index.get(dataset.target or "", -1)
+    weights = torch.where(columns == target, settings.target_weight, 1.0).to(device)
+    trivial = trivial_answer(network.layout, validation, columns)
+    losses = cell_losses(trivial, validation, network.layout, columns, settings)
+    return _Part(
+        columns=columns.to(device),
+        positions=positions,
+        weights=weights,
+        training=[rows[n_validation:] for rows in rolled],
+        validation=validation,
+        validation_seen=hide_cells(validation, settings.hide_share, settings.hide_most, generator),
+        trivial=member_losses(losses, validation, weights),
+    )
+
+
+def _batches(
+    parts: list[_Part], settings: FitSettings, n_steps: int, seed: int, team: Team
+) -> Iterator[tuple[_Part, Tensor, Tensor]]:
+    """Draw a table, then rows of it for each member: (table, true cells, cells that may be seen).
+
+    Tables are drawn by the square root of their rows, so that small ones are heard and large ones
+    are not starved. All processes draw the same tables and other rows.
+    """
+    shared, own = np.random.default_rng([seed, 0]), np.random.default_rng([seed, 1, team.rank])
+    generator = torch.Generator().manual_seed(seed * 1000 + team.rank)
+    odds = np.sqrt([len(part.training[0]) for part in parts])
+    n_rows = max(1, settings.batch_rows // team.size)
+    for choice in shared.choice(len(parts), n_steps, p=odds / odds.sum()):
+        part = parts[choice]
+        rows = np.stack([own.choice(rows, n_rows, replace=len(rows) < n_rows) for rows in part.training])
+        truth = part.positions[rows].to(part.columns.device)  # (M, B, S)
+        yield part, truth, hide_cells(truth, settings.hide_share, settings.hide_most, generator)
+
+
+def _decay_groups(network: Network, settings: FitSettings) -> list[dict[str, object]]:
+    """Weights by how strongly they are pulled to zero: biases not at all, lone values the most."""
+    free, values, others = [], [], []
+    for name, weight in network.named_parameters():
+        if name.endswith("bias") or name in ("pair", "mask"):
+            free.append(weight)
+        else:
+            (values if name.startswith("own") else others).append(weight)
+    decays = zip((free, values, others), (0.0, settings.value_decay, settings.weight_decay), strict=True)
+    return [{"params": params, "weight_decay": decay} for params, decay in decays if params]
+
+
+def _pace(done: float, settings: FitSettings) -> float:
+    """The learning rate's factor: a linear rise, then a fall along a cosine."""
+    if done < settings.warm_up:
+        return (done + 1e-3) / (settings.warm_up + 1e-3)
+    if not settings.cosine:
+        return 1.0
+    return 0.5 * (1.0 + math.cos(math.pi * (done - settings.warm_up) / (1.0 - settings.warm_up)))
+
+
+def _settle_gradients(network: Network, settings: FitSettings, team: Team) -> None:
+    gradients = [weight.grad for weight in network.parameters() if weight.grad is not None]
+    team.average(gradients)
+    if settings.clip is not None:
+        nn.utils.clip_grad_norm_(network.parameters(), settings.clip * settings.shape.n_members)
+
+
+def _is_check(step: int, n_steps: int, n_checks: int) -> bool:
+    every = max(1, n_steps // n_checks)
+    return (step + 1) % every == 0 or step == n_steps - 1
+
+
+@torch.no_grad()
+def _validate(network: Network, parts: list[_Part], settings: FitSettings) -> Tensor:
+    """Each member's loss on its own validation rows, relative to the trivial guess, (M,)."""
+    network.eval()
+    scores = []
+    for part in parts:
+        answer = network(part.columns, part.validation_seen, part.columns)
+        losses = cell_losses(answer, part.validation, network.layout, part.columns, settings)
+        scores.append(member_losses(losses, part.validation, part.weights) / part.trivial)
+    network.train()
+    return torch.stack(scores).mean(0)
+
+
+class _Average:
+    """An exponential moving average of the weights: what is checked and kept."""
+
+    def __init__(self, network: Network, memory: float) -> None:
+        self.memory = memory
+        self.network = network
+        if memory > 0.0:
+            import copy
+
+            self.network = copy.deepcopy(network)
+
+    @torch.no_grad()
+    def update(self, network: Network, step: int) -> None:
+        if self.memory > 0.0:
+            # A short memory at first: the start is not worth remembering.
+            share = 1.0 - min(self.memory, (step + 1) / (step + 10))
+            torch._foreach_lerp_(list(self.network.parameters()), list(network.parameters()), share)
+
+
+class _Keeper:
+    """Keeps each member's best weights; tired when none has improved for a while."""
+
+    def __init__(self, network: Network, settings: FitSettings) -> None:
+        self.best = torch.full((settings.shape.n_members,), torch.inf)
+        self.weights = [weight.detach().clone() for weight in network.parameters()]
+        self.patience = settings.patience
+        self.idle = 0
+
+    @property
+    def tired(self) -> bool:
+        return self.idle >= self.patience
+
+    @torch.no_grad()
+    def offer(self, network: Network, scores: Tensor) -> float:
+        scores = scores.cpu()
+        better = scores < self.best
+        self.idle = 0 if bool(better.any()) else self.idle + 1
+        self.best = torch.where(better, scores, self.best)
+        for kept, weight in zip(self.weights, network.parameters(), strict=True):
+            # The member axis comes first in every weight of every network.
+            kept[better.to(kept.device)] = weight[better.to(kept.device)]
+        return float(scores.mean())
+
+    @torch.no_grad()
+    def restore(self, network: Network) -> None:
+        for weight, kept in zip(network.parameters(), self.weights, strict=True):
+            weight.copy_(kept)

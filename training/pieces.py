@@ -1,0 +1,209 @@
+"""Open a CSV or Parquet file as a stream of record batches, with every mistake in words."""
+
+import codecs
+import csv
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+
+from model.errors import TableError, list_some
+from training.family import TableSpec
+
+PIECE_BYTES = 4 << 20
+PIECE_ROWS = 65_536
+# Cells that mean missing in any CSV. "None" is left a word: tables use it as a level.
+CSV_MISSING = ["", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "null", "NULL"]
+DELIMITERS = (",", ";", "\t", "|")
+PARQUET_SUFFIXES = {".parquet", ".pq"}
+CSV_SUFFIXES = {".csv", ".tsv", ".txt"}
+
+
+@dataclass(slots=True)
+class Pieces:
+    """A file that can be streamed again and again; ``schema`` holds the columns to read."""
+
+    spec: TableSpec
+    schema: pa.Schema
+    delimiter: str | None = None
+    skipped: dict[str, str] = field(default_factory=dict)
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        if self.delimiter is None:
+            yield from self._parquet_batches()
+        else:
+            yield from self._csv_batches(self.delimiter)
+
+    def _parquet_batches(self) -> Iterator[pa.RecordBatch]:
+        try:
+            with pa.parquet.ParquetFile(self.spec.path) as file:
+                for batch in file.iter_batches(PIECE_ROWS, columns=self.schema.names):
+                    yield pa.RecordBatch.from_arrays(
+                        [column.cast(self.schema.field(i).type) for i, column in enumerate(batch.columns)],
+                        schema=self.schema,
+                    )
+        except (pa.ArrowInvalid, OSError) as error:
+            raise TableError(f"{_say(self.spec)}: the Parquet file cannot be read: {error}") from error
+
+    def _csv_batches(self, delimiter: str) -> Iterator[pa.RecordBatch]:
+        ragged: list[pa.csv.InvalidRow] = []
+
+        def refuse(row: pa.csv.InvalidRow) -> str:
+            ragged.append(row)
+            return "error"
+
+        try:
+            with pa.csv.open_csv(
+                self.spec.path,
+                # One thread: only then does Arrow know the number of a ragged row.
+                read_options=pa.csv.ReadOptions(block_size=PIECE_BYTES, use_threads=False),
+                parse_options=pa.csv.ParseOptions(
+                    delimiter=delimiter, newlines_in_values=True, invalid_row_handler=refuse
+                ),
+                convert_options=pa.csv.ConvertOptions(
+                    column_types={name: pa.string() for name in self.schema.names},
+                    include_columns=self.schema.names,
+                    null_values=CSV_MISSING,
+                    strings_can_be_null=True,
+                ),
+            ) as reader:
+                yield from reader
+        except pa.ArrowInvalid as error:
+            raise TableError(self._explain(error, ragged)) from error
+
+    def _explain(self, error: Exception, ragged: list[pa.csv.InvalidRow]) -> str:
+        if ragged:
+            row = ragged[0]
+            number = "a row" if row.number is None else f"row {row.number - 1}"
+            return (
+                f"{_say(self.spec)}: {number} has {row.actual_columns} cells where the header has "
+                f"{row.expected_columns} columns; quote cells that hold the delimiter, or mend the row"
+            )
+        return f"{_say(self.spec)}: the CSV file cannot be read: {error}"
+
+
+def open_pieces(spec: TableSpec) -> Pieces:
+    """Look at a file's header and say what can be read from it."""
+    path = spec.path
+    if not path.is_file():
+        raise TableError(f"{_say(spec)}: there is no such file")
+    if path.stat().st_size == 0:
+        raise TableError(f"{_say(spec)}: the file is empty; a header line and some rows are needed")
+    if path.suffix in PARQUET_SUFFIXES:
+        pieces = _open_parquet(spec)
+    elif path.suffix in CSV_SUFFIXES:
+        pieces = _open_csv(spec)
+    else:
+        known = ", ".join(sorted(CSV_SUFFIXES | PARQUET_SUFFIXES))
+        raise TableError(f"{_say(spec)}: cannot tell its format from {path.suffix!r}; known are {known}")
+    _check_spec(spec, [*pieces.schema.names, *pieces.skipped])
+    return pieces
+
+
+def _say(spec: TableSpec) -> str:
+    return f"table {spec.name!r} ({spec.path})"
+
+
+def _open_parquet(spec: TableSpec) -> Pieces:
+    try:
+        schema = pa.parquet.read_schema(spec.path)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise TableError(f"{_say(spec)}: not a Parquet file: {error}") from error
+    _check_names(spec, schema.names)
+    pieces = Pieces(spec, pa.schema([]))
+    fields = []
+    for column in schema:
+        kind = _plain_type(column.type)
+        reason = _why_skip(spec, column.name) or (f"cannot use cells of type {column.type}" if kind is None else None)
+        if reason or kind is None:
+            pieces.skipped[column.name] = reason or ""
+        else:
+            fields.append(pa.field(column.name, kind))
+    pieces.schema = pa.schema(fields)
+    return pieces
+
+
+def _plain_type(kind: pa.DataType) -> pa.DataType | None:
+    """The type a Parquet column is read as, or None for nested and binary ones."""
+    if pa.types.is_dictionary(kind):
+        return _plain_type(kind.value_type)
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return pa.string()
+    if pa.types.is_decimal(kind) or pa.types.is_floating(kind) or pa.types.is_integer(kind):
+        return pa.float64()
+    if pa.types.is_time(kind) or pa.types.is_null(kind):
+        return pa.string()
+    return kind if pa.types.is_boolean(kind) or pa.types.is_temporal(kind) else None
+
+
+def _open_csv(spec: TableSpec) -> Pieces:
+    _check_utf8(spec)
+    header, delimiter = _read_header(spec)
+    _check_names(spec, header)
+    skipped = {name: reason for name in header if (reason := _why_skip(spec, name))}
+    kept = [pa.field(name, pa.string()) for name in header if name not in skipped]
+    return Pieces(spec, pa.schema(kept), delimiter, skipped)
+
+
+def _check_utf8(spec: TableSpec) -> None:
+    """Arrow would only say that some cell is not UTF-8; say which line."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    line = 1
+    with spec.path.open("rb") as file:
+        while block := file.read(PIECE_BYTES):
+            try:
+                decoder.decode(block)
+            except UnicodeDecodeError as error:
+                line += error.object[: error.start].count(b"\n")
+                raise TableError(
+                    f"{_say(spec)}: line {line} is not UTF-8 (byte 0x{error.object[error.start]:02x}); "
+                    f"save the file as UTF-8, e.g. iconv -f LATIN1 -t UTF-8 {spec.path.name}"
+                ) from None
+            line += block.count(b"\n")
+
+
+def _read_header(spec: TableSpec) -> tuple[list[str], str]:
+    with spec.path.open(encoding="utf-8-sig", newline="") as file:
+        line = file.readline()
+        delimiter = max(DELIMITERS, key=lambda d: len(next(csv.reader([line], delimiter=d), [])))
+        file.seek(0)
+        # A quoted name may span lines, so the reader is given the file, not the line.
+        header = next(csv.reader(file, delimiter=delimiter), [])
+    if not any(name.strip() for name in header):
+        raise TableError(f"{_say(spec)}: its first line is empty; it must hold the column names")
+    return header, delimiter
+
+
+def _why_skip(spec: TableSpec, name: str) -> str | None:
+    if name in spec.ignore:
+        return "ignored, as family.toml says"
+    return None if name.strip() else "its header is empty"
+
+
+def _check_names(spec: TableSpec, names: list[str]) -> None:
+    if len(names) < 2:
+        raise TableError(
+            f"{_say(spec)}: it has one column, {names[0]!r}; at least two are needed, "
+            "for one to be predicted from the others"
+        )
+    twice = sorted({name for name in names if name.strip() and names.count(name) > 1})
+    if twice:
+        raise TableError(
+            f"{_say(spec)}: column names occur more than once: {list_some([repr(n) for n in twice], ', ')}; "
+            "give each column a name of its own"
+        )
+
+
+def _check_spec(spec: TableSpec, names: list[str]) -> None:
+    """A column that family.toml speaks of and the file does not have is a typing mistake."""
+    said = {*spec.ignore, *spec.rename, *(column for column in spec.missing if column)}
+    unknown = sorted(said - set(names))
+    if unknown:
+        raise TableError(
+            f"{_say(spec)}: family.toml names columns that the file does not have: "
+            f"{list_some([repr(n) for n in unknown], ', ')}; it has {list_some([repr(n) for n in names], ', ')}"
+        )
+
+

@@ -1,0 +1,95 @@
+"""How good is it, on rows no part of the fit has seen: each column asked from all the others."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from model import codec
+from model.runtime import Cells, Predictor
+from model.schema import Feature, Schema
+from training.tables import Dataset, FitTable
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """One column's held-out score beside the trivial guess: the table's own mean or most frequent value."""
+
+    table: str
+    column: str
+    feature: str
+    kind: str
+    metric: str
+    value: float
+    trivial: float
+    rows: int
+
+    @property
+    def wins(self) -> bool:
+        return self.value < self.trivial if self.metric == "rmse" else self.value > self.trivial
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def score_tables(predictor: Predictor, dataset: Dataset) -> list[Score]:
+    """Score every column of every table on its held-out rows."""
+    return [score for table in dataset.tables for score in _score_table(predictor, dataset.schema, table)]
+
+
+def _score_table(predictor: Predictor, schema: Schema, table: FitTable) -> Iterable[Score]:
+    held = table.positions[table.held_out]
+    outputs = predictor.ask(Cells((), table.columns, held), table.columns.tolist())
+    columns = {link.feature: link.column for link in schema.by_table[table.name].links}
+    for j, index in enumerate(table.columns):
+        feature = schema.features[index]
+        known = ~np.isnan(held[:, j])
+        training = table.positions[~table.held_out, j]
+        training = training[~np.isnan(training)]
+        if not known.any() or len(training) == 0:
+            continue
+        logits, point = outputs["logits"][known, j, : feature.n_values], outputs["point"][known, j]
+        metric, value, trivial = _score_column(feature, logits, point, held[known, j], training)
+        yield Score(table.name, columns[feature.name], feature.name, feature.kind, metric, value, trivial, int(known.sum()))
+
+
+def _score_column(
+    feature: Feature, logits: np.ndarray, point: np.ndarray, truth: codec.Positions, training: codec.Positions
+) -> tuple[str, float, float]:
+    if feature.kind in ("numeric", "datetime"):
+        knots = np.asarray(feature.knots.values)
+        want, seen = (np.interp(p, np.arange(len(knots)), knots) for p in (truth, training))
+        expected = np.clip(point * feature.knots.std + feature.knots.mean, knots[0], knots[-1])
+        return "rmse", _rmse(expected - want), _rmse(seen.mean() - want)
+    mode = np.bincount(np.rint(training).astype(int)).argmax()
+    right = np.rint(truth) == logits.argmax(axis=1)
+    return "accuracy", float(right.mean()), float((np.rint(truth) == mode).mean())
+
+
+def _rmse(errors: np.ndarray) -> float:
+    return float(np.sqrt(np.mean(np.square(errors, dtype=np.float64))))
+
+
+def format_scores(scores: Sequence[Score]) -> str:
+    """The closing table of a fit."""
+    heads = ("table", "column", "kind", "rows", "metric", "ours", "trivial", "")
+    body = [
+        (s.table, s.column, s.kind, str(s.rows), s.metric, _show(s.value), _show(s.trivial), "" if s.wins else "not better")
+        for s in scores
+    ]
+    widths = [max(len(row[i]) for row in (heads, *body)) for i in range(len(heads))]
+    right = {3, 5, 6}
+    lines = []
+    for row in (heads, *body):
+        cells = [c.rjust(w) if i in right else c.ljust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))]
+        lines.append("  ".join(cells).rstrip())
+    won = sum(s.wins for s in scores)
+    lines.append(f"better than the trivial guess in {won} of {len(scores)} columns, on held-out rows")
+    return "\n".join(lines)
+
+
+def _show(number: float) -> str:
+    if abs(number) >= 1000:
+        return f"{number:,.0f}"
+    return f"{number:.3f}" if abs(number) < 10 else f"{number:.1f}"

@@ -1,0 +1,93 @@
+"""How to fit: one frozen object per preset, adapted to the size of the tables."""
+
+from dataclasses import dataclass, replace
+
+from model.errors import FamilyError
+from model.network import MoeNetwork, Shape
+from model.paper import PaperNetwork
+
+NETWORKS = {"moe": MoeNetwork, "paper": PaperNetwork}
+# From this many cells on, one member fits as well as four and costs a quarter.
+MANY_CELLS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class FitSettings:
+    """Everything a fit depends on beside its tables and its seed."""
+
+    preset: str
+    shape: Shape
+    batch_rows: int
+    learning_rate: float
+    weight_decay: float = 0.0
+    # The decay of what belongs to one value of one feature alone: it has the fewest rows.
+    value_decay: float = 0.0
+    warm_up: float = 0.0
+    cosine: bool = False
+    averaging: float = 0.0
+    clip: float | None = None
+    # Numbers: the weight of the distribution's cross entropy and of the point's squared error.
+    bins_weight: float = 1.0
+    point_weight: float = 0.0
+    # The share of rows in which more than the asked cell is hidden, at a rate of up to hide_most.
+    hide_share: float = 0.0
+    hide_most: float = 0.9
+    target_weight: float = 3.0
+    # Rows that a member leaves out of its training to stop in time.
+    validation_share: float = 0.25
+    # Steps: a number of epochs if given, else a number of steps per training row within bounds.
+    epochs: float | None = None
+    steps_per_row: float = 0.85
+    min_steps: int = 300
+    max_steps: int = 1500
+    n_checks: int = 25
+    patience: int = 8
+
+    def n_steps(self, n_rows: int) -> int:
+        one_epoch = max(1, -(-n_rows // self.batch_rows))
+        if self.epochs is not None:
+            return max(1, round(self.epochs * one_epoch))
+        bounded = min(max(round(self.steps_per_row * n_rows), self.min_steps), self.max_steps)
+        return max(bounded, one_epoch)
+
+
+PRESETS = {
+    "moe": FitSettings(
+        preset="moe",
+        shape=Shape(n_members=4, n_heads=8, d_head=8),
+        batch_rows=64,
+        learning_rate=6e-3,
+        weight_decay=0.3,
+        value_decay=1.0,
+        warm_up=0.05,
+        cosine=True,
+        averaging=0.98,
+        clip=5.0,
+        bins_weight=0.3,
+        point_weight=1.0,
+        hide_share=0.5,
+    ),
+    "paper": FitSettings(
+        preset="paper",
+        shape=Shape(n_members=1, n_heads=5, d_head=4),
+        # The reference takes 128 masked rows a step; one pass gives a masked row per column.
+        batch_rows=16,
+        learning_rate=1e-3,
+        epochs=200,
+        validation_share=0.1,
+        patience=25,
+    ),
+}
+
+
+def choose_settings(preset: str, n_cells: int, epochs: float | None = None) -> FitSettings:
+    """The settings of a preset for tables of this size."""
+    if preset not in PRESETS:
+        raise FamilyError(f"there is no preset {preset!r}; the presets are {', '.join(PRESETS)}")
+    settings = PRESETS[preset]
+    if epochs is not None:
+        settings = replace(settings, epochs=epochs)
+    if preset == "moe" and n_cells > MANY_CELLS:
+        shape = replace(settings.shape, n_members=1)
+        settings = replace(settings, shape=shape, batch_rows=512, validation_share=0.05)
+    return settings
