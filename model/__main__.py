@@ -17,7 +17,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("target", help="the column to predict")
     parser.add_argument("cells", nargs="*", metavar="COLUMN=VALUE", help="what is known of the row")
     parser.add_argument("--table", help="read names and units as those of this table")
-    args = parser.parse_args(argv)
+    args = parser.parse_intermixed_args(argv)
     try:
         predictor = Predictor.load(args.bundle)
         links = predictor.links(args.table)

@@ -95,7 +95,7 @@ class Layout(nn.Module):
 
     def share(self, features: Tensor, word: Tensor, rank: Tensor) -> Tensor:
         """What features share for each of their values: words by string, numbers by rank, (M, S, K, D)."""
-        words = word[:, self.word[features]]
+        words = word.index_select(1, self.word[features].flatten()).unflatten(1, (len(features), -1))
         ranks = self.rank_weights[features] @ rank.unsqueeze(1)
         return torch.where(self.is_number[features].view(-1, 1, 1), ranks, words)
 
@@ -179,34 +179,35 @@ class MoeNetwork(nn.Module):
     def cell_table(self, columns: Tensor) -> Tensor:
         """What each value looks like as a cell of each column: embedding + encoding, (M, S, K, D)."""
         shared = self.layout.share(columns, self.word, self.rank)
-        shared = shared * (1.0 + self.stretch[:, columns].unsqueeze(2))
-        slope = self.layout.standard[columns].unsqueeze(-1) * self.slope[:, columns].unsqueeze(2)
-        return shared + self.own[:, columns] + slope + self.encoding[:, columns].unsqueeze(2)
+        shared = shared * (1.0 + self.stretch.index_select(1, columns).unsqueeze(2))
+        slope = self.layout.standard[columns].unsqueeze(-1) * self.slope.index_select(1, columns).unsqueeze(2)
+        return shared + self.own.index_select(1, columns) + slope + self.encoding.index_select(1, columns).unsqueeze(2)
 
     def masked_cells(self, asked: Tensor) -> Tensor:
         """The cell that stands where a value is asked for: [MASK] + encoding, (M, Q, D)."""
-        return self.mask.unsqueeze(1) + self.encoding[:, asked]
+        return self.mask.unsqueeze(1) + self.encoding.index_select(1, asked)
 
     def head_rows(self, asked: Tensor) -> Tensor:
         """The output rows of each question: K for the logits, one for the point, (M, Q, K + 1, D)."""
-        rows = self.layout.share(asked, self.word_head, self.rank_head) + self.own_head[:, asked]
-        return torch.cat([rows, self.point_head[:, asked].unsqueeze(2)], dim=2)
+        rows = self.layout.share(asked, self.word_head, self.rank_head) + self.own_head.index_select(1, asked)
+        return torch.cat([rows, self.point_head.index_select(1, asked).unsqueeze(2)], dim=2)
 
     def head_bias(self, asked: Tensor) -> Tensor:
         """The output biases of each question, (M, Q, K + 1)."""
-        return torch.cat([self.bias[:, asked], self.point_bias[:, asked].unsqueeze(2)], dim=2)
+        return torch.cat([self.bias.index_select(1, asked), self.point_bias.index_select(1, asked).unsqueeze(2)], dim=2)
 
     def pair_bias(self, columns: Tensor, asked: Tensor) -> Tensor:
         """The bias of each gate, (M, H, Q, S)."""
-        return self.pair[:, :, asked.unsqueeze(1), columns]
+        return self.pair.index_select(2, asked).index_select(3, columns)
 
     def forward(self, columns: Tensor, positions: Tensor, asked: Tensor) -> Answer:
         n_heads = self.shape.n_heads
         near = hats(positions, self.layout.word.shape[1]).transpose(1, 2)  # (M, S, B, K)
         table = self.cell_table(columns)
         masked = self.masked_cells(asked)
-        # A cell is linear in its hats, so values are projected once per slot, not once per cell.
-        keys, values = (split_heads(near @ (table @ w.unsqueeze(1)), n_heads) for w in (self.key, self.value))
+        # A cell is linear in its hats, so keys and values are projected once per slot, not once per cell.
+        both = table @ torch.cat([self.key, self.value], dim=-1).unsqueeze(1)
+        keys, values = (split_heads(x, n_heads) for x in (near @ both).chunk(2, dim=-1))
         query, own_key, own_value = (split_heads(masked @ w, n_heads) for w in (self.query, self.key, self.value))
         opened = open_gates(self.layout, columns, positions, asked)
         bias = self.pair_bias(columns, asked)

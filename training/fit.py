@@ -1,5 +1,6 @@
 """Fit one network on all tables: seed, split, one plain loop, early stopping."""
 
+import copy
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -195,11 +196,7 @@ class _Average:
 
     def __init__(self, network: Network, memory: float) -> None:
         self.memory = memory
-        self.network = network
-        if memory > 0.0:
-            import copy
-
-            self.network = copy.deepcopy(network)
+        self.network = copy.deepcopy(network) if memory > 0.0 else network
 
     @torch.no_grad()
     def update(self, network: Network, step: int) -> None:

@@ -12,6 +12,8 @@ import pyarrow.parquet
 from model.errors import TableError, list_some
 from training.family import TableSpec
 
+# Why a column was not read: the user said so.
+IGNORED = "ignored"
 PIECE_BYTES = 4 << 20
 PIECE_ROWS = 65_536
 # Cells that mean missing in any CSV. "None" is left a word: tables use it as a level.
@@ -178,7 +180,7 @@ def _read_header(spec: TableSpec) -> tuple[list[str], str]:
 
 def _why_skip(spec: TableSpec, name: str) -> str | None:
     if name in spec.ignore:
-        return "ignored, as family.toml says"
+        return IGNORED
     return None if name.strip() else "its header is empty"
 
 

@@ -5,11 +5,14 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from model import codec
 from model.runtime import Cells, Predictor
 from model.schema import Feature, Schema
 from training.tables import Dataset, FitTable
+
+Floats = NDArray[np.float32] | NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +44,7 @@ def score_tables(predictor: Predictor, dataset: Dataset) -> list[Score]:
 def _score_table(predictor: Predictor, schema: Schema, table: FitTable) -> Iterable[Score]:
     held = table.positions[table.held_out]
     outputs = predictor.ask(Cells((), table.columns, held), table.columns.tolist())
-    columns = {link.feature: link.column for link in schema.by_table[table.name].links}
+    links = {link.feature: link for link in schema.by_table[table.name].links}
     for j, index in enumerate(table.columns):
         feature = schema.features[index]
         known = ~np.isnan(held[:, j])
@@ -50,12 +53,16 @@ def _score_table(predictor: Predictor, schema: Schema, table: FitTable) -> Itera
         if not known.any() or len(training) == 0:
             continue
         logits, point = outputs["logits"][known, j, : feature.n_values], outputs["point"][known, j]
-        metric, value, trivial = _score_column(feature, logits, point, held[known, j], training)
-        yield Score(table.name, columns[feature.name], feature.name, feature.kind, metric, value, trivial, int(known.sum()))
+        metric, *both = _score_column(feature, logits, point, held[known, j], training)
+        link = links[feature.name]
+        if metric == "rmse":  # in the column's own unit; dates in days
+            unit = 86_400.0 if feature.kind == "datetime" else abs(link.scale)
+            both = [score / unit for score in both]
+        yield Score(table.name, link.column, feature.name, feature.kind, metric, *both, rows=int(known.sum()))
 
 
 def _score_column(
-    feature: Feature, logits: np.ndarray, point: np.ndarray, truth: codec.Positions, training: codec.Positions
+    feature: Feature, logits: Floats, point: Floats, truth: codec.Positions, training: codec.Positions
 ) -> tuple[str, float, float]:
     if feature.kind in ("numeric", "datetime"):
         knots = np.asarray(feature.knots.values)
@@ -67,7 +74,7 @@ def _score_column(
     return "accuracy", float(right.mean()), float((np.rint(truth) == mode).mean())
 
 
-def _rmse(errors: np.ndarray) -> float:
+def _rmse(errors: Floats) -> float:
     return float(np.sqrt(np.mean(np.square(errors, dtype=np.float64))))
 
 

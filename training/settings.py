@@ -39,7 +39,7 @@ class FitSettings:
     epochs: float | None = None
     steps_per_row: float = 0.85
     min_steps: int = 300
-    max_steps: int = 1500
+    max_steps: int = 900
     n_checks: int = 25
     patience: int = 8
 

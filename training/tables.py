@@ -11,6 +11,7 @@ from model.errors import FamilyError, TableError, list_some
 from model.schema import NUMBER_KINDS, Feature, Kind, Link, Schema, Table
 from training.family import Family, Unit
 from training.kinds import choose_categories, kind_of_numbers, why_leave_out
+from training.pieces import IGNORED
 from training.reading import RawColumn, RawTable, read_table
 
 MIN_ROWS = 8
@@ -105,7 +106,8 @@ def build_dataset(
     tables = tuple(_encode(raw, groups, schema, held) for raw, held in zip(raws, held_out, strict=True))
     for raw, out in zip(raws, left_out, strict=True):
         for column, reason in out.items():
-            say(f"{raw.spec.name}: {column!r} left out ({reason})")
+            if reason != IGNORED:
+                say(f"{raw.spec.name}: {column!r} left out ({reason})")
     links = tuple(_link(raw, groups, schema, out) for raw, out in zip(raws, left_out, strict=True))
     return Dataset(family.name, replace(schema, tables=links), tables, family.target)
 

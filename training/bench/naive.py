@@ -1,0 +1,53 @@
+"""Masked training as the reference does it: one masked copy of the row per column, each through the layer.
+
+The yardstick for the one pass of ``model.network``: the same numbers at O(S^3) a row.
+Axis letters as there; N = B * S masked copies.
+"""
+
+import torch
+from torch import Tensor
+
+from model.network import CLOSED, MoeNetwork, hats
+
+
+def naive_logits(network: MoeNetwork, columns: Tensor, positions: Tensor) -> Tensor:
+    """The logits of every column of every row, each asked from a masked copy, (M, B, S, K)."""
+    m, b, s = positions.shape
+    cells = _masked_copies(network, columns, positions)  # (M, N, S, D)
+    query, key, value = (_heads(cells @ w.unsqueeze(1), network) for w in (network.query, network.key, network.value))
+    scores = query @ key.transpose(-1, -2) * network.shape.d_head**-0.5  # (M, H, N, S, S)
+    scores = scores + _gate_bias(network, columns).unsqueeze(2)
+    scores = scores.masked_fill(~_open(network, columns, positions).unsqueeze(1), CLOSED)
+    mixed = (scores.softmax(-1) @ value).permute(0, 2, 3, 1, 4).flatten(-2)  # (M, N, S, D)
+    state = (cells + mixed).reshape(m, b, s, s, -1).diagonal(dim1=2, dim2=3)  # (M, B, D, S): at the masked cell
+    rows = network.head_rows(columns)[:, :, :-1]
+    logits = torch.einsum("mbdq,mqkd->mbqk", state, rows) + network.bias[:, columns].unsqueeze(1)
+    return logits.masked_fill(~network.layout.real[columns], CLOSED)
+
+
+def _masked_copies(network: MoeNetwork, columns: Tensor, positions: Tensor) -> Tensor:
+    m, b, s = positions.shape
+    near = hats(positions, network.layout.word.shape[1]).transpose(1, 2)
+    cells = (near @ network.cell_table(columns)).transpose(1, 2)  # (M, B, S, D)
+    is_asked = torch.eye(s, dtype=torch.bool).unsqueeze(-1)
+    copies = torch.where(is_asked, network.masked_cells(columns)[:, None, None], cells.unsqueeze(2))
+    return copies.reshape(m, b * s, s, -1)
+
+
+def _heads(x: Tensor, network: MoeNetwork) -> Tensor:
+    return x.unflatten(-1, (network.shape.n_heads, -1)).permute(0, 3, 1, 2, 4)  # (M, H, N, S, W)
+
+
+def _gate_bias(network: MoeNetwork, columns: Tensor) -> Tensor:
+    """The pairs' biases, (M, H, S, S); a cell has none towards itself."""
+    own = torch.eye(len(columns), dtype=torch.bool)
+    return network.pair_bias(columns, columns).masked_fill(own, 0.0)
+
+
+def _open(network: MoeNetwork, columns: Tensor, positions: Tensor) -> Tensor:
+    """(M, N, S, S): keys that are present or masked, and heard by the query's feature."""
+    m, b, s = positions.shape
+    own = torch.eye(s, dtype=torch.bool)
+    present = (~positions.isnan()).unsqueeze(2) | own  # (M, B, copy, key)
+    heard = network.layout.heard[columns][:, columns] | own
+    return (present.unsqueeze(3) & heard).reshape(m, b * s, s, s)
