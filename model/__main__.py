@@ -5,8 +5,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from model.answers import Prediction
 from model.errors import TabglotError
-from model.runtime import Prediction, Predictor
+from model.runtime import Predictor
 from model.schema import Feature
 
 

@@ -118,7 +118,7 @@ def _seconds(cell: Any) -> float:
 
 
 def _read_words(feature: Feature, cells: Sequence[Any] | NDArray[Any], link: Link) -> list[str | None]:
-    read = _boolean_word if feature.kind == "boolean" else _word
+    read = _boolean_cell if feature.kind == "boolean" else _word
     words: list[str | None] = []
     problems = []
     for row, cell in enumerate(cells):
@@ -146,14 +146,17 @@ def _word(cell: Any) -> str | None:
     raise TypeError(f"expected a string, a number or null, got {_show(cell)}")
 
 
-def _boolean_word(cell: Any) -> str | None:
+def _boolean_cell(cell: Any) -> str | None:
     word = _word(cell)
-    if word is None:
-        return None
+    return None if word is None else boolean_word(word)
+
+
+def boolean_word(word: str) -> str:
+    """Either true or false, however it is spelt."""
     low = word.lower()
     if low in TRUE_WORDS or low in FALSE_WORDS:
         return "true" if low in TRUE_WORDS else "false"
-    raise ValueError(f"expected true or false, got {_show(cell)}")
+    raise ValueError(f"expected true or false (or yes, no, 1, 0), got {_show(word)}")
 
 
 def _as_number(text: str) -> float | None:

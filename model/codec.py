@@ -84,8 +84,9 @@ def fit_shares(positions: Positions, n_values: int) -> tuple[float, ...]:
     known = positions[~np.isnan(positions)]
     low = np.floor(known).astype(np.int64)
     part = known - low
-    mass = np.bincount(low, 1.0 - part, n_values + 1) + np.bincount(low + 1, part, n_values + 1)
-    mass = mass[:n_values] + 0.5
+    mass = np.full(n_values + 1, 0.5)
+    mass += np.bincount(low, 1.0 - part, n_values + 1) + np.bincount(low + 1, part, n_values + 1)
+    mass = mass[:n_values]
     return tuple((mass / mass.sum()).tolist())
 
 

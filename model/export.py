@@ -43,7 +43,8 @@ def _fold_attention(
     network: MoeNetwork | PaperNetwork, projected: tuple[Tensor, Tensor, Tensor, Tensor, Tensor], pair: Tensor
 ) -> dict[str, Tensor]:
     """Tables for the part both networks share; ``projected``: keys and values of all slots
-    (M, F, K, D), then query, key and value of all masked cells (M, F, D); ``pair`` (M, H, F, F)."""
+    (M, F, K, D), then query, key and value of all masked cells (M, F, D); ``pair`` (M, H, F, F).
+    """
     h = network.shape.n_heads
     keys, values = (_join(x).movedim(0, 2).flatten(0, 1).flatten(1) for x in (split_heads(p, h) for p in projected[:2]))
     query, own_key, own_value = (split_heads(p, h).flatten(0, 1) for p in projected[2:])  # (G, F, W)
@@ -133,7 +134,10 @@ def check_parity(
 
 
 def _difference(
-    network: MoeNetwork | PaperNetwork, got: dict[str, NDArray[np.float32]], columns: NDArray[np.int64], positions: Positions
+    network: MoeNetwork | PaperNetwork,
+    got: dict[str, NDArray[np.float32]],
+    columns: NDArray[np.int64],
+    positions: Positions,
 ) -> float:
     index = torch.from_numpy(columns)
     rows = torch.from_numpy(positions).expand(network.shape.n_members, -1, -1)

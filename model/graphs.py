@@ -134,7 +134,11 @@ OUTPUTS = {
 
 
 def build_model(
-    body: str, outputs: tuple[str, ...], weights: Mapping[str, NDArray[np.float32]], sizes: Mapping[str, int], digest: str
+    body: str,
+    outputs: tuple[str, ...],
+    weights: Mapping[str, NDArray[np.float32]],
+    sizes: Mapping[str, int],
+    digest: str,
 ) -> bytes:
     """A complete model.onnx: ATTENTION, then ``body``, over the given weights."""
     given = ", ".join(OUTPUTS[name].format(k=sizes["n_values"]) for name in outputs)

@@ -95,7 +95,7 @@ class Layout(nn.Module):
 
     def share(self, features: Tensor, word: Tensor, rank: Tensor) -> Tensor:
         """What features share for each of their values: words by string, numbers by rank, (M, S, K, D)."""
-        words = word.index_select(1, self.word[features].flatten()).unflatten(1, (len(features), -1))
+        words = word.index_select(1, self.word[features].flatten()).view(len(word), *self.word[features].shape, -1)
         ranks = self.rank_weights[features] @ rank.unsqueeze(1)
         return torch.where(self.is_number[features].view(-1, 1, 1), ranks, words)
 
@@ -120,11 +120,17 @@ def open_gates(layout: Layout, columns: Tensor, positions: Tensor, asked: Tensor
 
 def split_heads(x: Tensor, n_heads: int) -> Tensor:
     """(M, ..., D) to (M, H, ..., W)."""
-    return x.unflatten(-1, (n_heads, -1)).movedim(-2, 1)
+    return x.view(*x.shape[:-1], n_heads, -1).movedim(-2, 1)
 
 
 def attend(
-    query: Tensor, keys: Tensor, values: Tensor, own: tuple[Tensor, Tensor], bias: Tensor | None, opened: Tensor
+    query: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    *,
+    own: tuple[Tensor, Tensor],
+    bias: Tensor | None,
+    opened: Tensor,
 ) -> tuple[Tensor, Tensor]:
     """Attention of Q masked cells over the row's S cells and, each, over itself.
 
@@ -211,7 +217,7 @@ class MoeNetwork(nn.Module):
         query, own_key, own_value = (split_heads(masked @ w, n_heads) for w in (self.query, self.key, self.value))
         opened = open_gates(self.layout, columns, positions, asked)
         bias = self.pair_bias(columns, asked)
-        mixed, gates = attend(query, keys, values, (own_key, own_value), bias, opened)
+        mixed, gates = attend(query, keys, values, own=(own_key, own_value), bias=bias, opened=opened)
         state = mixed.permute(0, 2, 3, 1, 4).flatten(-2) + masked.unsqueeze(2)  # (M, Q, B, D)
         out = state @ self.head_rows(asked).transpose(2, 3) + self.head_bias(asked).unsqueeze(2)
         out = out.transpose(1, 2)  # (M, B, Q, K + 1)

@@ -26,6 +26,8 @@ class PaperNetwork(nn.Module):
     thing where all columns have the same bins, as in the paper's studies.
     """
 
+    slot: Tensor
+
     def __init__(self, schema: Schema, shape: Shape, heard: NDArray[np.bool_] | None = None) -> None:
         super().__init__()
         self.layout = Layout(schema, heard)
@@ -51,9 +53,10 @@ class PaperNetwork(nn.Module):
         cells = near @ self.word[:, self.slot[columns]] + self.encoding[:, columns].unsqueeze(2)  # (M, S, B, D)
         masked = self.mask.unsqueeze(1) + self.encoding[:, asked]  # (M, Q, D)
         keys, values = (split_heads(layer(cells), n_heads) for layer in (self.key, self.value))
-        query, own_key, own_value = (split_heads(layer(masked), n_heads) for layer in (self.query, self.key, self.value))
+        own_key, own_value = (split_heads(layer(masked), n_heads) for layer in (self.key, self.value))
+        query = split_heads(self.query(masked), n_heads)
         opened = open_gates(self.layout, columns, positions, asked)
-        mixed, gates = attend(query, keys, values, (own_key, own_value), None, opened)
+        mixed, gates = attend(query, keys, values, own=(own_key, own_value), bias=None, opened=opened)
         state = self.out(mixed.permute(0, 2, 3, 1, 4).flatten(-2))  # (M, Q, B, D)
         state = self._norm(0, masked.unsqueeze(2) + self._drop(state))
         state = self._norm(1, state + self._drop(self.feed_out(relu(self.feed_in(state)))))
@@ -87,7 +90,8 @@ class Dense(nn.Module):
         self.bias = nn.Parameter(torch.zeros(weight.shape[0], 1, weight.shape[2]))
 
     def forward(self, x: Tensor) -> Tensor:
-        weight, bias = self.weight, self.bias
+        weight: Tensor = self.weight
+        bias: Tensor = self.bias
         while weight.dim() < x.dim():
             weight, bias = weight.unsqueeze(1), bias.unsqueeze(1)
         return x @ weight + bias

@@ -15,15 +15,15 @@ import onnxruntime
 from numpy.typing import NDArray
 
 from model import codec
+from model.answers import Imputation, Outputs, Prediction, n_choices, read_answer
 from model.bundle import Bundle, read_bundle
-from model.cells import read_cells, show_value, show_word
+from model.cells import read_cells, show_value
 from model.errors import BundleError, CellError, CellProblem, list_some
 from model.explain import Experts, explain_number, explain_value
 from model.onnx_names import ANSWERS, CONTRACT, INPUTS
 from model.schema import Feature, Link
 
 Columns = Mapping[str, Sequence[Any] | NDArray[Any]]
-Outputs = dict[str, NDArray[np.float32]]
 
 # Rows are answered in pieces of about this many gates, so that memory does not grow with them.
 MOST_GATES = 4_000_000
@@ -36,35 +36,6 @@ class Cells:
     names: tuple[str, ...]
     features: NDArray[np.int64]
     positions: codec.Positions
-    warnings: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Prediction:
-    """The answer for one target. Numbers: ``median`` and, on request, ``interval`` (B, 2), and the
-    distribution in pieces from ``lows`` to ``highs``; levels and categories: ``probability`` and
-    ``choices``. ``mass`` (B, P) is the probability of each piece or choice."""
-
-    target: str
-    kind: str
-    values: list[Any]
-    mass: codec.Floats
-    probability: codec.Floats | None = None
-    median: list[Any] | None = None
-    interval: list[tuple[Any, Any]] | None = None
-    lows: list[Any] | None = None
-    highs: list[Any] | None = None
-    choices: list[Any] | None = None
-    experts: Experts | None = None
-    warnings: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Imputation:
-    """Filled cells, column by column: ``rows[name]`` says which rows, ``filled[name]`` answers them."""
-
-    rows: dict[str, NDArray[np.int64]]
-    filled: dict[str, Prediction]
     warnings: tuple[str, ...] = ()
 
 
@@ -163,7 +134,7 @@ class Predictor:
         if explain:
             self._check_additive()
         outputs = self.ask(cells, [self.schema.index[links[target].feature]], explain=explain)
-        answer = self._read(outputs, 0, links[target], interval)
+        answer = read_answer(self._feature(links[target]), links[target], outputs, 0, interval)
         if explain:
             experts = self._explain(outputs, 0, links[target])
             answer = replace(answer, experts=replace(experts, columns=cells.names))
@@ -201,8 +172,12 @@ class Predictor:
         for q, (name, hole) in enumerate(holes.items()):
             mine = np.flatnonzero(hole[rows])
             part = {key: outputs[key][mine] for key in ANSWERS}
-            filled[name], where[name] = self._read(part, q, links[name], interval), rows[mine]
+            link = links[name]
+            filled[name], where[name] = read_answer(self._feature(link), link, part, q, interval), rows[mine]
         return Imputation(where, filled, cells.warnings)
+
+    def _feature(self, link: Link) -> Feature:
+        return self.schema.features[self.schema.index[link.feature]]
 
     def _check_additive(self) -> None:
         if not self.bundle.is_additive:
@@ -210,70 +185,14 @@ class Predictor:
             raise BundleError(f"model {self.bundle.name!r} (preset {preset!r}) has no exact contributions to explain")
 
     def _explain(self, outputs: Outputs, question: int, link: Link) -> Experts:
-        feature = self.schema.features[self.schema.index[link.feature]]
+        feature = self._feature(link)
         if feature.kind in ("numeric", "datetime"):
             return explain_number(outputs, question, feature, link.scale, link.offset)
-        chosen = outputs["logits"][:, question, : _n_choices(feature)].argmax(axis=-1)
+        chosen = outputs["logits"][:, question, : n_choices(feature)].argmax(axis=-1)
         return explain_value(outputs, question, chosen)
 
-    def _read(self, outputs: Outputs, question: int, link: Link, interval: float | None) -> Prediction:
-        feature = self.schema.features[self.schema.index[link.feature]]
-        logits = outputs["logits"][:, question, : feature.n_values].astype(np.float64)
-        mass = np.exp(logits - logits.max(axis=1, keepdims=True))
-        mass /= mass.sum(axis=1, keepdims=True)
-        if feature.is_number:
-            return _read_number(feature, link, mass, outputs["point"][:, question].astype(np.float64), interval)
-        chosen = mass[:, : _n_choices(feature)].argmax(axis=1)
-        words = [show_word(feature, word) for word in feature.words]
-        return Prediction(
-            target=link.column,
-            kind=feature.kind,
-            values=[words[i] for i in chosen],
-            mass=mass,
-            probability=mass[np.arange(len(mass)), chosen],
-            choices=words,
-        )
 
-
-def _read_number(
-    feature: Feature, link: Link, mass: codec.Floats, point: codec.Floats, interval: float | None
-) -> Prediction:
-    bins = feature.knots
-
-    def show(numbers: codec.Floats) -> list[Any]:
-        in_unit = (numbers - link.offset) / link.scale
-        return in_unit.tolist() if feature.kind != "datetime" else [show_value(feature, n) for n in in_unit]
-
-    lows, highs, pieces = codec.read_pieces(bins, mass)
-    expected = np.clip(point * bins.std + bins.mean, bins.values[0], bins.values[-1])
-    chosen = mass.argmax(axis=1)
-    is_level = feature.kind == "ordinal"
-    ends = None
-    if interval is not None:
-        low, high = codec.read_interval(bins, mass, interval).T
-        # A negative scale turns the axis around.
-        ends = [(a, b) if link.scale > 0 else (b, a) for a, b in zip(show(low), show(high), strict=True)]
-    return Prediction(
-        target=link.column,
-        kind=feature.kind,
-        values=show(np.asarray(bins.values)[chosen]) if is_level else show(expected),
-        mass=pieces,
-        probability=mass[np.arange(len(mass)), chosen] if is_level else None,
-        median=show(codec.read_quantile(bins, mass, 0.5)),
-        interval=ends,
-        lows=show(lows if link.scale > 0 else highs),
-        highs=show(highs if link.scale > 0 else lows),
-    )
-
-
-def _n_choices(feature: Feature) -> int:
-    """Values that may be predicted: OTHER, the last, stands for no value in particular."""
-    return feature.n_values - feature.has_other
-
-
-def _warn(
-    name: str, feature: Feature, link: Link, unseen: NDArray[np.int64], clamped: NDArray[np.int64]
-) -> list[str]:
+def _warn(name: str, feature: Feature, link: Link, unseen: NDArray[np.int64], clamped: NDArray[np.int64]) -> list[str]:
     warnings = []
     if len(unseen):
         warnings.append(f"column {name!r}: categories never seen, read as missing, in {_rows(unseen)}")
@@ -312,11 +231,11 @@ def _open_session(bundle: Bundle, threads: int) -> onnxruntime.InferenceSession:
     names = [value.name for value in session.get_inputs()]
     given = [value.name for value in session.get_outputs()]
     if names != list(INPUTS) or given != list(CONTRACT[bundle.is_additive]):
-        raise BundleError(f"bundle {bundle.name!r}: model.onnx takes {names} and gives {given}: not what is served here")
+        raise BundleError(
+            f"bundle {bundle.name!r}: model.onnx takes {names} and gives {given}: not what is served here"
+        )
     width = session.get_outputs()[0].shape[-1]
     digest = session.get_modelmeta().custom_metadata_map.get("schema")
     if width != bundle.schema.n_values or digest != bundle.schema.digest():
         raise BundleError(f"bundle {bundle.name!r}: model.onnx was not made for the features of this bundle.json")
     return session
-
-

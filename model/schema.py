@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, Literal, get_args
 
 from model.errors import FamilyError
@@ -39,7 +40,7 @@ class Bins:
     def edges(self) -> tuple[float, ...]:
         """Where the nearest knot changes: one more than there are knots."""
         v = self.values
-        return (v[0], *((a + b) / 2 for a, b in zip(v, v[1:], strict=False)), v[-1])
+        return (v[0], *((a + b) / 2 for a, b in pairwise(v)), v[-1])
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-
 from model.bundle import Bundle, write_bundle
 from model.export import check_parity, export_onnx
 from model.network import MoeNetwork
@@ -62,5 +61,3 @@ def _now() -> str:
 
 def _threads() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-

@@ -36,7 +36,8 @@ def fit_family(family: Family, args: argparse.Namespace) -> None:
         if args.threads:
             torch.set_num_threads(args.threads)
         torch.use_deterministic_algorithms(True)
-        torch.utils.deterministic.fill_uninitialized_memory = False  # a debugging aid that costs a tenth
+        # A debugging aid of deterministic mode that costs a tenth.
+        torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
         progress = Progress(quiet=args.quiet or not team.leads)
         started = time.monotonic()
         progress.say(f"reading {len(family.tables)} table(s); seed {args.seed}")

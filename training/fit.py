@@ -68,7 +68,7 @@ def fit_network(
     """Fit ``settings.shape.n_members`` networks side by side and keep each one's best weights."""
     team = team or Team()
     torch.manual_seed(seed)
-    network = NETWORKS[settings.preset](dataset.schema, settings.shape, dataset.heard()).to(device)
+    network: Network = NETWORKS[settings.preset](dataset.schema, settings.shape, dataset.heard()).to(device)
     parts = [_prepare(network, table, dataset, settings, seed + i) for i, table in enumerate(dataset.tables)]
     n_steps = settings.n_steps(sum(len(part.training[0]) for part in parts))
     optimizer = torch.optim.AdamW(_decay_groups(network, settings), lr=settings.learning_rate, fused=True)
@@ -147,7 +147,9 @@ def _batches(
 
 def _decay_groups(network: Network, settings: FitSettings) -> list[dict[str, object]]:
     """Weights by how strongly they are pulled to zero: biases not at all, lone values the most."""
-    free, values, others = [], [], []
+    free: list[nn.Parameter] = []
+    values: list[nn.Parameter] = []
+    others: list[nn.Parameter] = []
     for name, weight in network.named_parameters():
         if name.endswith("bias") or name in ("pair", "mask"):
             free.append(weight)

@@ -29,8 +29,10 @@ class Team:
         flat = torch.cat([tensor.flatten() for tensor in tensors])
         dist.all_reduce(flat)
         flat /= self.size
-        for tensor, part in zip(tensors, flat.split([t.numel() for t in tensors]), strict=True):
-            tensor.copy_(part.view_as(tensor))
+        start = 0
+        for tensor in tensors:
+            tensor.copy_(flat[start : start + tensor.numel()].view_as(tensor))
+            start += tensor.numel()
 
 
 @contextmanager

@@ -207,5 +207,3 @@ def _check_spec(spec: TableSpec, names: list[str]) -> None:
             f"{_say(spec)}: family.toml names columns that the file does not have: "
             f"{list_some([repr(n) for n in unknown], ', ')}; it has {list_some([repr(n) for n in names], ', ')}"
         )
-
-

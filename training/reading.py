@@ -30,7 +30,8 @@ BOOLEAN_WORDS = pa.array(["true", "false"])
 @dataclass(slots=True)
 class RawColumn:
     """A column as read. Numbers and datetimes (seconds since 1970, UTC) are in ``numbers``, NaN for
-    missing; words are in ``codes`` (-1 for missing), indices into ``words``."""
+    missing; words are in ``codes`` (-1 for missing), indices into ``words``.
+    """
 
     name: str
     storage: Storage

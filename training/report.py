@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from model import codec
 from model.runtime import Cells, Predictor
-from model.schema import Feature, Schema
+from model.schema import Feature, Link, Schema
 from training.tables import Dataset, FitTable
 
 Floats = NDArray[np.float32] | NDArray[np.float64]
@@ -53,12 +53,24 @@ def _score_table(predictor: Predictor, schema: Schema, table: FitTable) -> Itera
         if not known.any() or len(training) == 0:
             continue
         logits, point = outputs["logits"][known, j, : feature.n_values], outputs["point"][known, j]
-        metric, *both = _score_column(feature, logits, point, held[known, j], training)
+        metric, value, trivial = _score_column(feature, logits, point, held[known, j], training)
         link = links[feature.name]
-        if metric == "rmse":  # in the column's own unit; dates in days
-            unit = 86_400.0 if feature.kind == "datetime" else abs(link.scale)
-            both = [score / unit for score in both]
-        yield Score(table.name, link.column, feature.name, feature.kind, metric, *both, rows=int(known.sum()))
+        unit = _unit(feature, link) if metric == "rmse" else 1.0
+        yield Score(
+            table=table.name,
+            column=link.column,
+            feature=feature.name,
+            kind=feature.kind,
+            metric=metric,
+            value=value / unit,
+            trivial=trivial / unit,
+            rows=int(known.sum()),
+        )
+
+
+def _unit(feature: Feature, link: Link) -> float:
+    """Errors are told in the column's own unit; those of dates in days."""
+    return 86_400.0 if feature.kind == "datetime" else abs(link.scale)
 
 
 def _score_column(
@@ -81,10 +93,7 @@ def _rmse(errors: Floats) -> float:
 def format_scores(scores: Sequence[Score]) -> str:
     """The closing table of a fit."""
     heads = ("table", "column", "kind", "rows", "metric", "ours", "trivial", "")
-    body = [
-        (s.table, s.column, s.kind, str(s.rows), s.metric, _show(s.value), _show(s.trivial), "" if s.wins else "not better")
-        for s in scores
-    ]
+    body = [_row(score) for score in scores]
     widths = [max(len(row[i]) for row in (heads, *body)) for i in range(len(heads))]
     right = {3, 5, 6}
     lines = []
@@ -94,6 +103,11 @@ def format_scores(scores: Sequence[Score]) -> str:
     won = sum(s.wins for s in scores)
     lines.append(f"better than the trivial guess in {won} of {len(scores)} columns, on held-out rows")
     return "\n".join(lines)
+
+
+def _row(s: Score) -> tuple[str, ...]:
+    figures = (str(s.rows), s.metric, _show(s.value), _show(s.trivial))
+    return (s.table, s.column, s.kind, *figures, "" if s.wins else "not better")
 
 
 def _show(number: float) -> str:

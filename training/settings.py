@@ -6,7 +6,7 @@ from model.errors import FamilyError
 from model.network import MoeNetwork, Shape
 from model.paper import PaperNetwork
 
-NETWORKS = {"moe": MoeNetwork, "paper": PaperNetwork}
+NETWORKS: dict[str, type[MoeNetwork] | type[PaperNetwork]] = {"moe": MoeNetwork, "paper": PaperNetwork}
 # From this many cells on, one member fits as well as four and costs a quarter.
 MANY_CELLS = 1_000_000
 

@@ -35,7 +35,7 @@ def _masked_copies(network: MoeNetwork, columns: Tensor, positions: Tensor) -> T
 
 
 def _heads(x: Tensor, network: MoeNetwork) -> Tensor:
-    return x.unflatten(-1, (network.shape.n_heads, -1)).permute(0, 3, 1, 2, 4)  # (M, H, N, S, W)
+    return x.view(*x.shape[:-1], network.shape.n_heads, -1).permute(0, 3, 1, 2, 4)  # (M, H, N, S, W)
 
 
 def _gate_bias(network: MoeNetwork, columns: Tensor) -> Tensor:

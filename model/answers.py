@@ -1,0 +1,102 @@
+"""What the network says, read as values: numbers with median and interval, categories with probabilities.
+
+Axis letters: B rows, P pieces of a distribution.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model import codec
+from model.cells import show_value, show_word
+from model.explain import Experts
+from model.schema import Feature, Link
+
+Outputs = dict[str, NDArray[np.float32]]
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """The answer for one target. Numbers: ``median`` and, on request, ``interval`` (B, 2), and the
+    distribution in pieces from ``lows`` to ``highs``; levels and categories: ``probability`` and
+    ``choices``. ``mass`` (B, P) is the probability of each piece or choice.
+    """
+
+    target: str
+    kind: str
+    values: list[Any]
+    mass: codec.Floats
+    probability: codec.Floats | None = None
+    median: list[Any] | None = None
+    interval: list[tuple[Any, Any]] | None = None
+    lows: list[Any] | None = None
+    highs: list[Any] | None = None
+    choices: list[Any] | None = None
+    experts: Experts | None = None
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Imputation:
+    """Filled cells, column by column: ``rows[name]`` says which rows, ``filled[name]`` answers them."""
+
+    rows: dict[str, NDArray[np.int64]]
+    filled: dict[str, Prediction]
+    warnings: tuple[str, ...] = ()
+
+
+def read_answer(feature: Feature, link: Link, outputs: Outputs, question: int, interval: float | None) -> Prediction:
+    """What the network said of one question, as values in the unit of the caller's column."""
+    logits = outputs["logits"][:, question, : feature.n_values].astype(np.float64)
+    mass = np.exp(logits - logits.max(axis=1, keepdims=True))
+    mass /= mass.sum(axis=1, keepdims=True)
+    if feature.is_number:
+        return _read_number(feature, link, mass, outputs["point"][:, question].astype(np.float64), interval)
+    chosen = mass[:, : n_choices(feature)].argmax(axis=1)
+    words = [show_word(feature, word) for word in feature.words]
+    return Prediction(
+        target=link.column,
+        kind=feature.kind,
+        values=[words[i] for i in chosen],
+        mass=mass,
+        probability=mass[np.arange(len(mass)), chosen],
+        choices=words,
+    )
+
+
+def _read_number(
+    feature: Feature, link: Link, mass: codec.Floats, point: codec.Floats, interval: float | None
+) -> Prediction:
+    bins = feature.knots
+
+    def show(numbers: codec.Floats) -> list[Any]:
+        in_unit = (numbers - link.offset) / link.scale
+        return in_unit.tolist() if feature.kind != "datetime" else [show_value(feature, n) for n in in_unit]
+
+    lows, highs, pieces = codec.read_pieces(bins, mass)
+    expected = np.clip(point * bins.std + bins.mean, bins.values[0], bins.values[-1])
+    chosen = mass.argmax(axis=1)
+    is_level = feature.kind == "ordinal"
+    ends = None
+    if interval is not None:
+        low, high = codec.read_interval(bins, mass, interval).T
+        # A negative scale turns the axis around.
+        ends = [(a, b) if link.scale > 0 else (b, a) for a, b in zip(show(low), show(high), strict=True)]
+    return Prediction(
+        target=link.column,
+        kind=feature.kind,
+        values=show(np.asarray(bins.values)[chosen]) if is_level else show(expected),
+        mass=pieces,
+        probability=mass[np.arange(len(mass)), chosen] if is_level else None,
+        median=show(codec.read_quantile(bins, mass, 0.5)),
+        interval=ends,
+        lows=show(lows if link.scale > 0 else highs),
+        highs=show(highs if link.scale > 0 else lows),
+    )
+
+
+def n_choices(feature: Feature) -> int:
+    """Values that may be predicted: OTHER, the last, stands for no value in particular."""
+    return feature.n_values - feature.has_other

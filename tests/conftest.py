@@ -1,0 +1,119 @@
+"""Real parts: the demo's real tables, real fits, real files; fitted once per run."""
+
+import subprocess
+import sys
+from argparse import Namespace
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from model import codec
+from model.runtime import Predictor
+from model.schema import Feature, Schema
+from training.demo import write_demo
+
+torch.set_num_threads(2)
+
+
+@pytest.fixture(scope="session")
+def cars(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the demo's eight tables and family.toml."""
+    return write_demo(tmp_path_factory.mktemp("cars")).parent
+
+
+@pytest.fixture(scope="session")
+def small_family(cars: Path) -> Path:
+    """Three of the demo's tables: shared features, other names, other units."""
+    path = cars / "small.toml"
+    path.write_text(
+        """
+name = "small"
+[tables.auto]
+path = "auto.csv"
+ignore = ["rownames", "name"]
+[tables.mtcars]
+path = "mtcars.csv"
+ignore = ["rownames"]
+rename = { cyl = "cylinders", disp = "displacement", hp = "horsepower", wt = "weight" }
+units = { weight = { scale = 1000 } }
+[tables.epa2021]
+path = "epa2021.csv"
+ignore = ["rownames", "carline", "division", "mfr_code"]
+missing = { car_truck = ["??"] }
+rename = { city_mpg = "mpg", no_cylinders = "cylinders", engine_displacement = "displacement" }
+units = { displacement = { scale = 61.0237 } }
+[kinds]
+origin = "categorical"
+cylinders = "ordinal"
+"""
+    )
+    return path
+
+
+@pytest.fixture(scope="session")
+def small_bundle(small_family: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A quickly fitted bundle over three tables, through the command line."""
+    out = tmp_path_factory.mktemp("bundles") / "small"
+    answer = run_training("fit", str(small_family), "--out", str(out), "--epochs", "8")
+    assert answer.returncode == 0, answer.stderr
+    return out
+
+
+@pytest.fixture(scope="session")
+def predictor(small_bundle: Path) -> Predictor:
+    return Predictor.load(small_bundle)
+
+
+def run_training(*args: str, **options: object) -> subprocess.CompletedProcess[str]:
+    """python -m training, as a user runs it."""
+    return subprocess.run(
+        [sys.executable, "-m", "training", *args], capture_output=True, text=True, check=False, **options
+    )  # type: ignore[call-overload,no-any-return]
+
+
+@pytest.fixture
+def write_csv(tmp_path: Path) -> Callable[[str, str], Path]:
+    def write(name: str, text: str) -> Path:
+        path = tmp_path / name
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    return write
+
+
+def make_schema(n_numbers: int, n_words: int = 0, seed: int = 0) -> Schema:
+    """Number features over random values and category features that share some words."""
+    rng = np.random.default_rng(seed)
+    features = []
+    for j in range(n_numbers):
+        bins = codec.fit_bins(rng.gamma(2.0, size=400))
+        features.append(Feature(f"n{j}", "numeric", bins, shares=(1 / len(bins.values),) * len(bins.values)))
+    for j in range(n_words):
+        words = tuple(f"w{i}" for i in range(j, j + 3 + j % 3))
+        features.append(Feature(f"c{j}", "categorical", categories=words, shares=(1 / len(words),) * len(words)))
+    return Schema(tuple(features))
+
+
+def make_positions(schema: Schema, n_rows: int, missing: float = 0.2, seed: int = 0) -> np.ndarray:
+    """Random cells, (B, F): between knots for numbers, at words for categories."""
+    rng = np.random.default_rng(seed)
+    columns = []
+    for feature in schema.features:
+        if feature.is_number:
+            columns.append(rng.uniform(0, feature.n_values - 1, n_rows))
+        else:
+            columns.append(rng.integers(0, feature.n_values, n_rows).astype(float))
+    positions = np.stack(columns, axis=1).astype(np.float32)
+    positions[rng.random(positions.shape) < missing] = np.nan
+    return positions
+
+
+def fit_args(out: Path, **options: object) -> Namespace:
+    defaults = {
+        "out": out, "force": False, "preset": "moe", "seed": 0, "epochs": None, "max_rows": None,
+        "threads": None, "device": "cpu", "quiet": True, "name": None, "target": None,
+    }  # fmt: skip
+    return Namespace(**(defaults | options))

@@ -1,0 +1,101 @@
+"""Cells to positions and distributions back to values."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from model import codec
+from model.schema import Feature
+
+numbers = st.lists(st.floats(-1e6, 1e6).map(lambda x: round(x, 3)), min_size=2, max_size=300)
+
+
+def feature_of(values, n_bins: int = 16) -> Feature:
+    return Feature("x", "numeric", codec.fit_bins(np.asarray(values, dtype=float), n_bins))
+
+
+@given(numbers)
+@settings(deadline=None, max_examples=200)
+def test_a_number_keeps_its_resolution_through_its_position(values):
+    feature = feature_of(values)
+    knots = np.asarray(feature.knots.values)
+    assert (np.diff(knots) > 0).all()
+    assert knots[0] == min(values)
+    assert knots[-1] == max(values)
+    positions = codec.encode_numbers(feature, np.asarray(values, dtype=float))
+    back = np.interp(positions.astype(float), np.arange(len(knots)), knots)
+    assert np.abs(back - values).max() <= 1e-5 * max(1.0, knots[-1] - knots[0])
+
+
+def test_few_distinct_values_are_each_a_knot():
+    bins = codec.fit_bins(np.array([3.0, 1.0, 2.0, 2.0] * 20))
+    assert bins.values == (1.0, 2.0, 3.0)
+    assert all(bins.atoms)
+
+
+def test_a_value_that_holds_most_rows_gets_a_knot_and_the_rest_keep_theirs():
+    rng = np.random.default_rng(0)
+    values = np.where(rng.random(5000) < 0.9, 0.0, rng.lognormal(8, 1, 5000))
+    bins = codec.fit_bins(values)
+    assert len(bins.values) == 16
+    assert [v for v, atom in zip(bins.values, bins.atoms, strict=True) if atom] == [0.0]
+
+
+def test_hats_around_a_position_add_up_to_one_and_missing_has_none():
+    weights = codec.hats(np.array([0.0, 2.25, np.nan, 4.0], dtype=np.float32), 5)
+    assert weights.sum(axis=1).tolist() == [1.0, 1.0, 0.0, 1.0]
+    assert weights[1].tolist() == [0.0, 0.0, 0.75, 0.25, 0.0]
+
+
+def test_values_beyond_the_ends_are_clamped_and_nan_stays():
+    feature = feature_of(np.linspace(0, 10, 100))
+    positions = codec.encode_numbers(feature, np.array([-5.0, 99.0, np.nan]))
+    assert positions[0] == 0
+    assert positions[1] == feature.n_values - 1
+    assert np.isnan(positions[2])
+
+
+@given(st.lists(st.floats(0.001, 1.0), min_size=16, max_size=16), st.floats(0.01, 0.98))
+@settings(deadline=None)
+def test_quantiles_ascend_and_lie_between_the_ends(weights, level):
+    bins = codec.fit_bins(np.random.default_rng(0).lognormal(size=1000))
+    mass = np.asarray([weights]) / np.sum(weights)
+    low, high = (codec.read_quantile(bins, mass, q)[0] for q in (level, level + 0.01))
+    assert bins.values[0] <= low <= high <= bins.values[-1]
+
+
+@pytest.mark.parametrize("draw", ["normal", "lognormal", "uniform"])
+def test_a_distribution_over_knots_reads_back_as_the_data_it_came_from(draw):
+    values = getattr(np.random.default_rng(1), draw)(size=20_000)
+    feature = feature_of(values)
+    shares = np.asarray([codec.fit_shares(codec.encode_numbers(feature, values), feature.n_values)])
+    assert codec.read_mean(feature.knots, shares)[0] == pytest.approx(values.mean(), abs=0.02 * values.std())
+    for level in (0.1, 0.5, 0.9):
+        near = np.quantile(values, [level - 0.03, level + 0.03])
+        assert near[0] <= codec.read_quantile(feature.knots, shares, level)[0] <= near[1]
+    low, high = codec.read_interval(feature.knots, shares, 0.8)[0]
+    assert np.mean((values >= low) & (values <= high)) == pytest.approx(0.8, abs=0.03)
+
+
+def test_the_median_of_levels_is_a_level_and_pieces_are_its_atoms():
+    bins = codec.fit_bins(np.array([4.0] * 50 + [6.0] * 20 + [8.0] * 40))
+    mass = np.array([[0.2, 0.5, 0.3]])
+    assert codec.read_quantile(bins, mass, 0.5)[0] == 6.0
+    lows, highs, pieces = codec.read_pieces(bins, mass)
+    assert lows.tolist() == highs.tolist() == [4.0, 6.0, 8.0]
+    assert pieces[0] == pytest.approx([0.2, 0.5, 0.3])
+
+
+def test_pieces_hold_all_of_the_mass():
+    bins = codec.fit_bins(np.concatenate([np.zeros(500), np.random.default_rng(0).lognormal(size=500)]))
+    mass = np.random.default_rng(1).dirichlet(np.ones(len(bins.values)), size=7)
+    lows, highs, pieces = codec.read_pieces(bins, mass)
+    assert (lows <= highs).all()
+    assert pieces.sum(axis=1) == pytest.approx(np.ones(7))
+
+
+def test_words_never_seen_are_missing_and_rare_ones_are_other():
+    feature = Feature("c", "categorical", categories=("a", "b"), rare=("z",))
+    assert codec.encode_words(feature, ["b", "z", "?", None])[:2].tolist() == [1.0, 2.0]
+    assert np.isnan(codec.encode_words(feature, ["?", None])).all()

@@ -1,0 +1,183 @@
+"""A loaded bundle answers: any subset, any target, with reasons that add up."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from model.errors import CellError
+from model.runtime import Predictor
+
+ROW = {"cylinders": [8], "weight": [3504], "horsepower": [130], "year": [70]}
+
+
+def test_predicts_any_column_from_any_subset(predictor):
+    for target in predictor.schema.index:
+        answer = predictor.predict(ROW, target, interval=0.9)
+        assert len(answer.values) == 1
+        assert answer.mass.sum() == pytest.approx(1.0)
+        if answer.kind == "numeric":
+            low, high = answer.interval[0]
+            assert low <= answer.median[0] <= high
+            assert math.isfinite(answer.values[0])
+        if answer.kind in ("categorical", "boolean", "ordinal"):
+            assert 0 < answer.probability[0] <= 1
+
+
+def test_a_heavier_car_goes_less_far(predictor):
+    light, heavy = predictor.predict({"weight": [2000, 4500]}, "mpg").values
+    assert light > heavy + 5
+
+
+def test_base_and_contributions_add_up_to_the_score(predictor):
+    for target in ("mpg", "origin", "cylinders", "release_date"):
+        row = {name: cells for name, cells in ROW.items() if name != target}
+        experts = predictor.predict(row, target, explain=True).experts
+        total = experts.base + experts.contributions.sum(axis=1)
+        assert np.abs(total - experts.score).max() < 1e-4 * max(1.0, np.abs(experts.score).max())
+        assert experts.columns == tuple(row)
+        assert (experts.weights >= 0).all()
+    answer = predictor.predict(ROW, "mpg", explain=True)
+    assert answer.experts.score[0] == pytest.approx(answer.values[0], abs=1e-3)
+
+
+def test_a_tables_own_names_and_units_are_understood(predictor):
+    by_feature = predictor.predict({"weight": [2620.0], "cylinders": [6]}, "mpg").values
+    by_column = predictor.predict({"wt": [2.62], "cyl": [6]}, "mpg", table="mtcars").values
+    assert by_column == pytest.approx(by_feature, abs=1e-4)
+    pounds = predictor.predict({"cylinders": [6]}, "weight", explain=True)
+    thousands = predictor.predict({"cyl": [6]}, "wt", table="mtcars", explain=True)
+    assert thousands.values[0] * 1000 == pytest.approx(pounds.values[0], rel=1e-5)
+    assert thousands.experts.score[0] == pytest.approx(thousands.values[0], rel=1e-4)
+
+
+def test_absent_null_and_nan_are_the_same_and_its_own_cell_is_not_looked_at(predictor):
+    without = predictor.predict({"weight": [3000]}, "mpg").values
+    for nothing in (None, math.nan):
+        assert predictor.predict({"weight": [3000], "year": [nothing]}, "mpg").values == pytest.approx(without)
+    assert predictor.predict({"weight": [3000], "mpg": [99.0]}, "mpg").values == pytest.approx(without)
+
+
+def test_nothing_observed_gives_the_columns_own_distribution(predictor):
+    for row in ({"weight": [None]}, {"mpg": [None]}):
+        answer = predictor.predict(row, "origin")
+        assert np.isfinite(answer.mass).all()
+        shares = predictor.schema.features[predictor.schema.index["origin"]].shares
+        assert np.abs(answer.mass[0] - shares).max() < 0.15
+    assert math.isfinite(predictor.predict({"year": [None]}, "mpg").values[0])
+
+
+def test_rows_columns_and_batches_in_any_order_give_the_same_answers(predictor, cars):
+    frame = pd.read_csv(cars / "auto.csv").drop(columns=["name", "rownames"]).head(50)
+    columns = {c: frame[c].tolist() for c in frame}
+    whole = np.array(predictor.predict(columns, "mpg").values)
+    turned = {c: columns[c] for c in reversed(list(columns))}
+    assert np.abs(np.array(predictor.predict(turned, "mpg").values) - whole).max() < 1e-4
+    shuffled = {c: cells[::-1] for c, cells in columns.items()}
+    assert np.abs(np.array(predictor.predict(shuffled, "mpg").values)[::-1] - whole).max() < 1e-4
+    single = [predictor.predict({c: [cells[i]] for c, cells in columns.items()}, "mpg").values[0] for i in range(50)]
+    assert np.abs(np.array(single) - whole).max() < 1e-4
+
+
+def test_pieces_of_a_large_request_fit_together(predictor, monkeypatch):
+    cells = {"weight": np.linspace(1700, 5000, 300), "year": np.full(300, 75.0)}
+    whole = predictor.predict(cells, "mpg", explain=True)
+    monkeypatch.setattr("model.runtime.MOST_GATES", 5000)
+    pieces = predictor.predict(cells, "mpg", explain=True)
+    assert pieces.values == pytest.approx(whole.values, abs=1e-4)
+    assert pieces.experts.contributions == pytest.approx(whole.experts.contributions, abs=1e-4)
+
+
+def test_impute_answers_the_holes_and_only_them(predictor):
+    columns = {"weight": [3504, None, 2000], "horsepower": [None, 130, None], "cylinders": [8, 8, 4]}
+    filled = predictor.impute(columns, interval=0.9)
+    assert {name: rows.tolist() for name, rows in filled.rows.items()} == {"weight": [1], "horsepower": [0, 2]}
+    one = predictor.predict({"weight": [3504], "cylinders": [8]}, "horsepower", interval=0.9)
+    assert filled.filled["horsepower"].values[0] == pytest.approx(one.values[0], abs=1e-3)
+    assert filled.filled["horsepower"].interval[0] == pytest.approx(one.interval[0], abs=1e-3)
+
+
+def test_impute_fills_a_tables_absent_columns_or_those_asked_for(predictor):
+    every = predictor.impute({"wt": [2.62]}, table="mtcars")
+    assert set(every.rows) == {link.column for link in predictor.schema.by_table["mtcars"].links} - {"wt"}
+    some = predictor.impute({"wt": [2.62]}, table="mtcars", which=["hp"])
+    assert list(some.rows) == ["hp"]
+    assert predictor.impute({"weight": [2000]}).rows == {}
+
+
+def test_an_unknown_column_is_refused_with_the_nearest_name_or_ignored(predictor):
+    with pytest.raises(CellError, match="column 'wieght': there is no such column; did you mean 'weight'"):
+        predictor.predict({"wieght": [1]}, "mpg")
+    answer = predictor.predict({"wieght": [1], "year": [75]}, "mpg", unknown="ignore")
+    assert "'wieght' ignored" in answer.warnings[0]
+    with pytest.raises(CellError, match="did you mean 'mpg'"):
+        predictor.predict(ROW, "mgp")
+    with pytest.raises(CellError, match="did you mean 'mtcars'"):
+        predictor.predict(ROW, "mpg", table="mtcar")
+
+
+@pytest.mark.parametrize(
+    ("column", "cell", "message"),
+    [
+        ("weight", "3504", "expected a number, got '3504'"),
+        ("weight", True, "expected a number, got True"),
+        ("weight", math.inf, "not a finite number"),
+        ("weight", 10**400, "not a finite number"),
+        ("weight", [1], "expected a number, got"),
+        ("release_date", "yesterday", "expected an ISO 8601 date"),
+        ("release_date", 5, "expected an ISO 8601 date"),
+        ("class", {"a": 1}, "expected a string"),
+    ],
+)
+def test_a_cell_of_the_wrong_type_is_named_by_row_and_column(predictor, column, cell, message):
+    with pytest.raises(CellError) as caught:
+        predictor.predict({column: [None, cell], "year": [70, 70]}, "mpg")
+    assert f"row 1, column '{column}': {message}" in str(caught.value)
+    assert caught.value.problems[0].row == 1
+
+
+def test_all_faults_are_told_at_once_but_not_endlessly(predictor):
+    with pytest.raises(CellError, match="and 31 more") as caught:
+        predictor.predict({"weight": ["x"] * 40, "year": [70] * 40, "nope": [1] * 40}, "mpg")
+    assert len(caught.value.problems) == 41
+
+
+def test_an_unseen_category_is_missing_and_a_far_number_clamped_with_warnings(predictor):
+    known = predictor.predict({"year": [75]}, "mpg").values
+    answer = predictor.predict({"year": [75], "class": ["Spaceships"]}, "mpg")
+    assert answer.values == pytest.approx(known)
+    assert "categories never seen" in answer.warnings[0]
+    far = predictor.predict({"weight": [1e9, 3000]}, "mpg")
+    assert far.values[0] == pytest.approx(predictor.predict({"weight": [5140]}, "mpg").values[0], abs=0.5)
+    assert "clamped, in row 0" in far.warnings[0]
+
+
+def test_dates_are_taken_and_given_back_as_dates(predictor):
+    answer = predictor.predict({"class": ["Two Seaters"]}, "release_date", interval=0.5)
+    assert answer.kind == "datetime"
+    assert answer.values[0][:2] == "20"
+    assert answer.interval[0][0] <= answer.interval[0][1]
+    for date in ("2020-08-10", "2020-08-10T00:00:00Z", np.datetime64("2020-08-10")):
+        assert predictor.predict({"release_date": [date]}, "mpg").warnings == ()
+
+
+def test_encodings_are_there_for_every_feature(predictor):
+    encodings = predictor.bundle.encodings
+    assert encodings.shape[0] == len(predictor.schema.features)
+    assert np.isfinite(encodings).all()
+
+
+def test_the_command_line_answers_a_question(small_bundle: Path, capsys):
+    from model.__main__ import main
+
+    assert main([str(small_bundle), "mpg", "wt=2.62", "cyl=6", "--table", "mtcars"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("mpg = ")
+    assert "in all" in shown
+    assert main([str(small_bundle), "nope"]) == 2
+
+
+def test_a_thread_count_can_be_chosen(small_bundle: Path):
+    assert Predictor.load(small_bundle, threads=2).predict(ROW, "mpg").values

@@ -1,0 +1,210 @@
+"""From files to features: kinds, joins, units, codes for missing, and what is left out."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from model.errors import FamilyError, TableError
+from model.schema import OTHER
+from training.family import family_of_paths, read_family
+from training.tables import Dataset, load_family
+
+
+def load(*paths: Path, **options) -> Dataset:
+    return load_family(family_of_paths(list(paths)), **options)
+
+
+def kinds_of(dataset: Dataset) -> dict[str, str]:
+    return {feature.name: feature.kind for feature in dataset.schema.features}
+
+
+@pytest.fixture
+def mixed() -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    n = 60
+    return pd.DataFrame(
+        {
+            "row_id": range(n),
+            "price": rng.normal(100, 20, n).round(2),
+            "doors": rng.choice([2, 4, 5], n),
+            "colour": rng.choice(["red", "blue", "straße"], n),
+            "sold": rng.random(n) < 0.5,
+            "day": pd.date_range("2020-01-01", periods=n, freq="D").strftime("%Y-%m-%d"),
+            "seen": pd.date_range("2020-01-01 08:30", periods=n, freq="7h").strftime("%Y-%m-%dT%H:%M:%S"),
+            "same": "x",
+            "note": [f"free text about thing number {i} here" for i in range(n)],
+            "empty": [None] * n,
+        }
+    )
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_kinds_are_inferred_and_useless_columns_left_out_and_said_so(mixed, tmp_path, suffix):
+    path = tmp_path / f"t.{suffix}"
+    mixed.to_csv(path, index=False) if suffix == "csv" else mixed.to_parquet(path)
+    said: list[str] = []
+    dataset = load(path, say=said.append)
+    assert kinds_of(dataset) == {
+        "price": "numeric", "doors": "ordinal", "colour": "categorical", "sold": "boolean",
+        "day": "datetime", "seen": "datetime",
+    }  # fmt: skip
+    text = "\n".join(said)
+    for name, reason in {"row_id": "identifier", "same": "constant", "note": "identifier or free text"}.items():
+        assert f"'{name}' left out ({reason}" in text
+    assert "'empty' left out (only missing values)" in text
+    day, seen = (dataset.schema.features[dataset.schema.index[n]] for n in ("day", "seen"))
+    assert day.date_only
+    assert not seen.date_only
+
+
+def test_csv_and_parquet_of_the_same_table_give_the_same_positions(mixed, tmp_path):
+    mixed.to_csv(tmp_path / "t.csv", index=False)
+    mixed.to_parquet(tmp_path / "t.parquet")
+    one, two = load(tmp_path / "t.csv"), load(tmp_path / "t.parquet")
+    assert one.schema.features == two.schema.features
+    np.testing.assert_array_equal(one.tables[0].positions, two.tables[0].positions)
+
+
+def test_delimiters_byte_order_marks_quotes_and_white_space_are_understood(write_csv):
+    rows = "\n".join(f' {i % 7} ;"a;\nb";{i}.5' for i in range(30))
+    dataset = load(write_csv("t.csv", f"﻿x;y z;w\n{rows}\n"))
+    assert kinds_of(dataset) == {"x": "ordinal", "w": "numeric"}
+    assert dataset.schema.by_table["t"].left_out == {"y z": "constant: the same value in every row"}
+
+
+def test_frequent_categories_are_kept_and_the_rest_is_other(write_csv):
+    common = [f"c{i % 20}" for i in range(2000)]
+    rare = [f"r{i}" for i in range(300)]
+    lines = "\n".join(f"{word},{i % 13}" for i, word in enumerate(common + rare))
+    feature = load(write_csv("t.csv", f"word,n\n{lines}\n")).schema.features[0]
+    assert feature.kind == "categorical"
+    assert {f"c{i}" for i in range(20)} <= set(feature.categories)
+    assert feature.words[-1] == OTHER
+    assert len(feature.words) <= 64
+
+
+def test_ten_thousand_categories_without_a_frequent_one_are_left_out_with_a_reason(write_csv):
+    lines = "\n".join(f"word{i // 2},{i % 13},{i % 5}" for i in range(20_000))
+    dataset = load(write_csv("t.csv", f"word,n,m\n{lines}\n"))
+    assert "word" not in dataset.schema.index
+    assert "10,000 different values" in dataset.schema.by_table["t"].left_out["word"]
+
+
+def write_family(folder: Path, text: str) -> Path:
+    path = folder / "family.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_family_joins_renames_units_kinds_and_codes_for_missing(tmp_path):
+    rng = np.random.default_rng(0)
+    weight = rng.normal(3000, 500, 40)
+    pd.DataFrame({"weight": weight, "k": rng.integers(0, 3, 40), "junk": 1.5}).to_csv(tmp_path / "a.csv", index=False)
+    other = pd.DataFrame({"wt": weight / 1000, "kind": ["?"] * 5 + ["1"] * 15 + ["2"] * 20, "chol": [0] * 10 + [200] * 30})
+    other.to_csv(tmp_path / "b.csv", index=False)
+    family = read_family(
+        write_family(
+            tmp_path,
+            """
+            name = "two"
+            target = "weight"
+            [tables.a]
+            path = "a.csv"
+            ignore = ["junk"]
+            [tables.b]
+            path = "b.csv"
+            rename = { wt = "weight", kind = "k" }
+            units = { weight = { scale = 1000.0 } }
+            missing = { kind = ["?"], chol = ["0"] }
+            [kinds]
+            k = "categorical"
+            chol = "numeric"
+            """,
+        )
+    )
+    dataset = load_family(family)
+    assert kinds_of(dataset) == {"weight": "numeric", "k": "categorical"}
+    assert dataset.schema.features[1].categories in {("2", "1", "0"), ("1", "2", "0"), ("2", "0", "1")}
+    one, two = dataset.tables
+    np.testing.assert_allclose(one.positions[:, 0], two.positions[:, 0], atol=1e-4)
+    assert np.isnan(two.positions[:5, 1]).all()
+    assert dataset.schema.by_table["b"].left_out["chol"].startswith("constant")
+    link = dataset.schema.by_table["b"].links[0]
+    assert (link.column, link.feature, link.scale) == ("wt", "weight", 1000.0)
+
+
+def test_a_feature_constant_in_each_table_but_not_over_all_is_kept(tmp_path):
+    for name, year in (("a", 2012), ("b", 2021)):
+        pd.DataFrame({"year": [year] * 30, "x": range(30)}).assign(x=lambda d: d.x % 11).to_csv(
+            tmp_path / f"{name}.csv", index=False
+        )
+    assert "year" in load(tmp_path / "a.csv", tmp_path / "b.csv").schema.index
+
+
+def test_a_number_here_and_text_there_is_an_error_that_names_both_and_the_way_out(tmp_path):
+    pd.DataFrame({"origin": [1, 2, 3] * 10, "x": range(30)}).to_csv(tmp_path / "a.csv", index=False)
+    pd.DataFrame({"origin": ["USA", "Japan"] * 15, "x": range(30)}).to_csv(tmp_path / "b.csv", index=False)
+    with pytest.raises(FamilyError) as caught:
+        load(tmp_path / "a.csv", tmp_path / "b.csv")
+    text = str(caught.value)
+    for part in ("'origin'", "'a'", "'b'", "USA", 'rename = { origin = "origin_b" }', "[tables.b]"):
+        assert part in text
+
+
+def test_quantiles_and_vocabularies_come_from_training_rows_only(tmp_path):
+    frame = pd.DataFrame({"x": np.arange(100.0), "c": ["a", "b"] * 50, "y": np.arange(100) % 7})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    held = load(tmp_path / "t.csv").tables[0].held_out
+    frame.loc[held, "x"] = 1e9
+    frame.loc[held, "c"] = "only held out"
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    dataset = load(tmp_path / "t.csv")
+    np.testing.assert_array_equal(dataset.tables[0].held_out, held)
+    x, c = dataset.schema.features[:2]
+    assert x.knots.values[-1] < 100
+    assert set(c.categories) == {"a", "b"}
+
+
+def test_max_rows_takes_a_sample_in_order_the_same_for_the_same_seed(tmp_path):
+    pd.DataFrame({"x": np.arange(5000.0) ** 2, "y": np.arange(5000) % 7}).to_csv(tmp_path / "t.csv", index=False)
+    one, two = (load(tmp_path / "t.csv", max_rows=500).tables[0].positions for _ in range(2))
+    assert one.shape == (500, 2)
+    np.testing.assert_array_equal(one, two)
+    assert (np.diff(one[:, 0]) >= 0).all()
+
+
+def test_pairs_never_seen_together_are_known(tmp_path):
+    pd.DataFrame({"a": range(20), "s": range(20)}).assign(a=lambda d: d.a % 9).to_csv(tmp_path / "l.csv", index=False)
+    pd.DataFrame({"b": range(20), "s": range(20)}).assign(b=lambda d: d.b % 9).to_csv(tmp_path / "r.csv", index=False)
+    family = write_family(
+        tmp_path, '[tables.l]\npath = "l.csv"\n[tables.r]\npath = "r.csv"\n[kinds]\ns = "numeric"\n'
+    )
+    dataset = load_family(read_family(family))
+    index, heard = dataset.schema.index, dataset.heard()
+    assert not heard[index["a"], index["b"]]
+    assert heard[index["a"], index["s"]]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "no tables"),
+        ("[tables.a]\n", "no path"),
+        ('[tables.a]\npath = "a.csv"\nrenam = {}\n', "did you mean 'rename'"),
+        ('[tables.a]\npath = "a.csv"\n[kinds]\nx = "number"\n', "the kinds are numeric"),
+        ('[tables.a]\npath = "a.csv"\nunits = { x = { scale = 0 } }\n', "other than 0"),
+        ("name = \n", "not a TOML file"),
+        ('[tables.a]\npath = "a.csv"\nignore = ["nope"]\n', "does not have: 'nope'"),
+        ('[tables.a]\npath = "a.csv"\n[kinds]\nnope = "numeric"\n', "no table has: 'nope'"),
+        ('[tables.a]\npath = "a.csv"\n[kinds]\nc = "numeric"\n', "holds text"),
+        ('[tables.a]\npath = "a.csv"\n[kinds]\nc = "boolean"\n', "expected true or false"),
+        ('[tables.a]\npath = "a.csv"\nrename = { x = "y" }\n', "are both the feature 'y'"),
+    ],
+)
+def test_mistakes_in_family_toml_are_named(tmp_path, text, message):
+    frame = pd.DataFrame({"x": np.arange(20) % 12, "y": np.arange(20) % 11, "c": ["u", "v"] * 10})
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    with pytest.raises((FamilyError, TableError), match=message):
+        load_family(read_family(write_family(tmp_path, text)))
