@@ -48,7 +48,7 @@ def test_a_missing_file_an_unknown_preset_and_device_are_named(tmp_path, write_c
     out = str(tmp_path / "bundle")
     for args, message in (
         (("no-such.csv",), "there is no such file"),
-        ((str(good), "--preset", "nope"), "the presets are moe, paper"),
+        ((str(good), "--preset", "nope"), "choose from"),
         ((str(good), "--device", "nope"), "--device nope"),
         ((str(good), "--epochs", "0"), "not more than 0"),
         ((str(good), str(good)), "both named 't'"),

@@ -10,7 +10,7 @@ from model.export import check_parity, export_onnx
 from model.network import Shape
 from model.paper import PaperNetwork
 from tests.conftest import make_positions, make_schema
-from tests.test_network import make_network
+from tests.test_network import make_network, shake
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +58,7 @@ def test_contributions_and_constant_add_up_to_the_logits(moe):
 
 
 def test_a_row_with_nothing_observed_gives_the_constant_alone(moe):
-    schema, network, content = moe
+    _, network, content = moe
     got = run(content, [0, 1], np.full((2, 2), np.nan, np.float32), [4, 7])
     real = network.layout.real[[4, 7]].numpy()
     assert np.isfinite(got["logits"]).all()
@@ -69,9 +69,7 @@ def test_the_reference_network_is_exported_too():
     schema = make_schema(4, 3)
     torch.manual_seed(0)
     network = PaperNetwork(schema, Shape(n_members=1, n_heads=5, d_head=4)).eval()
-    with torch.no_grad():
-        for weight in network.parameters():
-            weight += 0.1 * torch.randn_like(weight)
+    shake(network)
     content = export_onnx(network, schema.digest())
     assert check_parity(network, content, [(np.arange(7), make_positions(schema, 12))]) < 1e-5
 
@@ -86,7 +84,6 @@ def test_the_file_is_self_contained_and_the_same_for_the_same_weights(moe):
 def test_parity_check_refuses_a_file_of_other_weights(moe):
     schema, _, content = moe
     other = make_network(schema, Shape(n_members=3, n_heads=4, d_head=4))
-    with torch.no_grad():
-        other.bias += 1.0
+    shake(other)
     with pytest.raises(RuntimeError, match="differ by"):
         check_parity(other, content, [(np.arange(10), make_positions(schema, 3))])

@@ -15,10 +15,14 @@ def make_network(schema: Schema, shape: Shape, heard: np.ndarray | None = None) 
     """A network in which every weight, also those that start at zero, has its say."""
     torch.manual_seed(1)
     network = MoeNetwork(schema, shape, heard)
-    with torch.no_grad():
-        for weight in network.parameters():
-            weight += 0.1 * torch.randn_like(weight)
+    shake(network)
     return network
+
+
+@torch.no_grad()
+def shake(network: torch.nn.Module) -> None:
+    for weight in network.parameters():
+        weight.add_(torch.randn_like(weight), alpha=0.1)
 
 
 CASES = [
@@ -66,7 +70,7 @@ def theorem_2(network: MoeNetwork, columns: list[int], cells: torch.Tensor, m: i
     scores = [x_j @ wkq @ (c_mask + p[m]) / w**0.5 for x_j in x]
     scores = [s + (0 if j == m else network.pair[0, head, m, j]) for s, j in zip(scores, columns, strict=True)]
     pi = torch.softmax(torch.stack(scores), 0)
-    return sum(pi[i] * (wlov @ x_j + g + d_m) for i, x_j in enumerate(x))
+    return torch.stack([pi[i] * (wlov @ x_j + g + d_m) for i, x_j in enumerate(x)]).sum(0)
 
 
 @pytest.mark.parametrize("n_heads", [1, 2, 5])

@@ -102,7 +102,9 @@ def test_family_joins_renames_units_kinds_and_codes_for_missing(tmp_path):
     rng = np.random.default_rng(0)
     weight = rng.normal(3000, 500, 40)
     pd.DataFrame({"weight": weight, "k": rng.integers(0, 3, 40), "junk": 1.5}).to_csv(tmp_path / "a.csv", index=False)
-    other = pd.DataFrame({"wt": weight / 1000, "kind": ["?"] * 5 + ["1"] * 15 + ["2"] * 20, "chol": [0] * 10 + [200] * 30})
+    other = pd.DataFrame(
+        {"wt": weight / 1000, "kind": ["?"] * 5 + ["1"] * 15 + ["2"] * 20, "chol": [0] * 10 + [200] * 30}
+    )
     other.to_csv(tmp_path / "b.csv", index=False)
     family = read_family(
         write_family(
@@ -178,9 +180,7 @@ def test_max_rows_takes_a_sample_in_order_the_same_for_the_same_seed(tmp_path):
 def test_pairs_never_seen_together_are_known(tmp_path):
     pd.DataFrame({"a": range(20), "s": range(20)}).assign(a=lambda d: d.a % 9).to_csv(tmp_path / "l.csv", index=False)
     pd.DataFrame({"b": range(20), "s": range(20)}).assign(b=lambda d: d.b % 9).to_csv(tmp_path / "r.csv", index=False)
-    family = write_family(
-        tmp_path, '[tables.l]\npath = "l.csv"\n[tables.r]\npath = "r.csv"\n[kinds]\ns = "numeric"\n'
-    )
+    family = write_family(tmp_path, '[tables.l]\npath = "l.csv"\n[tables.r]\npath = "r.csv"\n[kinds]\ns = "numeric"\n')
     dataset = load_family(read_family(family))
     index, heard = dataset.schema.index, dataset.heard()
     assert not heard[index["a"], index["b"]]

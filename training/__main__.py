@@ -49,7 +49,7 @@ def _parser() -> argparse.ArgumentParser:
 def _add_fit_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, required=True, metavar="BUNDLE_DIR", help="where to write the bundle")
     parser.add_argument("--force", action="store_true", help="replace a bundle that stands at --out")
-    parser.add_argument("--preset", default="moe", help="moe (default) or paper")
+    parser.add_argument("--preset", choices=("moe", "paper"), default="moe", help="moe (default) or paper")
     parser.add_argument("--seed", type=_natural, default=0, help="same seed, same bundle (default 0)")
     parser.add_argument("--epochs", type=_positive, help="passes over the rows (default: by their number)")
     parser.add_argument("--max-rows", type=_natural, help="fit on a random sample of so many rows per table")
@@ -72,7 +72,7 @@ def _positive(text: str) -> float:
     return number
 
 
-# torch takes seconds to import: each command imports what it needs, so that --help and mistakes are quick.
+# Each command imports what it needs: --help is quick.
 
 
 def _fit(args: argparse.Namespace) -> None:

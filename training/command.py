@@ -1,23 +1,20 @@
-"""The fit command: files in, bundle out, with progress and a closing table."""
+"""The fit command: files in, bundle out, with progress and a closing table.
+
+torch takes seconds to import: the tables are read first, so that mistakes in them are told at once.
+"""
 
 import argparse
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import torch
-
 from model.bundle import check_free
 from model.errors import FamilyError
-from training.bundling import bundle_fitted
 from training.family import Family, family_of_paths
-from training.fit import Check, fit_network
-from training.parallel import join_team
 from training.progress import Progress
-from training.report import format_scores
-from training.settings import choose_settings
-from training.tables import load_family
+from training.tables import Dataset, load_family
 
 
 def fit_files(paths: Sequence[Path], args: argparse.Namespace) -> None:
@@ -29,40 +26,52 @@ def fit_files(paths: Sequence[Path], args: argparse.Namespace) -> None:
 
 
 def fit_family(family: Family, args: argparse.Namespace) -> None:
-    """Fit a family and write its bundle; under torchrun, together with the other processes."""
+    """Read a family, fit it and write its bundle; under torchrun, together with the other processes."""
     check_free(args.out, replace=args.force)
+    is_first = os.environ.get("RANK", "0") == "0"
+    progress = Progress(quiet=args.quiet or not is_first)
+    progress.say(f"reading {len(family.tables)} table(s); seed {args.seed}")
+    dataset = load_family(family, max_rows=args.max_rows, seed=args.seed, say=progress.say)
+    _fit_dataset(dataset, args, progress)
+
+
+def _fit_dataset(dataset: Dataset, args: argparse.Namespace, progress: Progress) -> None:
+    import torch
+
+    from training.bundling import bundle_fitted
+    from training.fit import Check, fit_network
+    from training.parallel import join_team
+    from training.report import format_scores
+    from training.settings import choose_settings
+
+    def report(check: Check) -> None:
+        text = f"loss {check.loss:.3f}  validation {check.score:.3f} (trivial guess 1)"
+        progress.update(check.step / check.n_steps, text)
+
+    if args.threads:
+        torch.set_num_threads(args.threads)
+    torch.use_deterministic_algorithms(True)
+    # A debugging aid of deterministic mode that costs a tenth.
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     device = _check_device(args.device)
+    settings = choose_settings(args.preset, dataset.n_cells, args.epochs)
+    size = f"{len(dataset.schema.features)} features on {dataset.n_rows:,} rows"
+    progress.start(f"fitting {size}, preset {settings.preset}")
+    started = time.monotonic()
     with join_team() as team:
-        if args.threads:
-            torch.set_num_threads(args.threads)
-        torch.use_deterministic_algorithms(True)
-        # A debugging aid of deterministic mode that costs a tenth.
-        torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
-        progress = Progress(quiet=args.quiet or not team.leads)
-        started = time.monotonic()
-        progress.say(f"reading {len(family.tables)} table(s); seed {args.seed}")
-        dataset = load_family(family, max_rows=args.max_rows, seed=args.seed, say=progress.say)
-        n_cells = sum(table.positions.size for table in dataset.tables)
-        settings = choose_settings(args.preset, n_cells, args.epochs)
-        progress.say(
-            f"fitting {len(dataset.schema.features)} features on {dataset.n_rows:,} rows, preset {settings.preset}"
-        )
-
-        def report(check: Check) -> None:
-            text = f"loss {check.loss:.3f}  validation {check.score:.3f} (trivial guess 1)"
-            progress.update(check.step / check.n_steps, text)
-
         fitted = fit_network(dataset, settings, seed=args.seed, device=device, team=team, report=report)
         progress.close()
         if not team.leads:
             return
         bundle, scores = bundle_fitted(fitted, dataset, args.out, force=args.force)
-        if not args.quiet:
-            print(format_scores(scores))
-            print(f"wrote {bundle.name!r} to {args.out} in {time.monotonic() - started:.1f} s")
+    if not args.quiet:
+        print(format_scores(scores))
+        print(f"wrote {bundle.name!r} to {args.out}; fitted in {time.monotonic() - started:.1f} s")
 
 
 def _check_device(device: str) -> str:
+    import torch
+
     try:
         torch.zeros(1, device=device)
     except (RuntimeError, AssertionError) as error:

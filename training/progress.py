@@ -26,6 +26,11 @@ class Progress:
             self.close()
             print(text, file=self.stream, flush=True)
 
+    def start(self, text: str) -> None:
+        """Say what begins; the time left is reckoned from here."""
+        self.say(text)
+        self._start = time.monotonic()
+
     def update(self, done: float, text: str) -> None:
         if self.quiet:
             return

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, replace
 
-from model.errors import FamilyError
 from model.network import MoeNetwork, Shape
 from model.paper import PaperNetwork
 
@@ -82,8 +81,6 @@ PRESETS = {
 
 def choose_settings(preset: str, n_cells: int, epochs: float | None = None) -> FitSettings:
     """The settings of a preset for tables of this size."""
-    if preset not in PRESETS:
-        raise FamilyError(f"there is no preset {preset!r}; the presets are {', '.join(PRESETS)}")
     settings = PRESETS[preset]
     if epochs is not None:
         settings = replace(settings, epochs=epochs)

@@ -47,6 +47,10 @@ class Dataset:
     def n_rows(self) -> int:
         return sum(len(table.positions) for table in self.tables)
 
+    @property
+    def n_cells(self) -> int:
+        return sum(table.positions.size for table in self.tables)
+
     def heard(self) -> NDArray[np.bool_]:
         """(F, F): whether any training row knows both features, so that one can tell of the other."""
         both = np.zeros((len(self.schema.features),) * 2, dtype=bool)

@@ -1,0 +1,163 @@
+"""Fitting: what several tables learn from each other, seeds, presets, stopping, and many processes."""
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from model.runtime import Predictor
+from tests.conftest import run_training
+from training.family import family_of_paths, read_family
+from training.fit import fit_network
+from training.objective import hide_cells
+from training.settings import PRESETS, choose_settings
+from training.tables import load_family
+
+
+@pytest.fixture(scope="module")
+def pair(cars: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, pd.DataFrame]:
+    """Auto with mpg; mtcars without it, sharing only cylinders and weight. And mtcars' true mpg."""
+    folder = tmp_path_factory.mktemp("pair")
+    auto = pd.read_csv(cars / "auto.csv")[["mpg", "cylinders", "weight", "acceleration", "year"]]
+    mtcars = pd.read_csv(cars / "mtcars.csv")
+    auto.to_csv(folder / "auto.csv", index=False)
+    mtcars[["cyl", "wt", "qsec", "am", "gear", "carb"]].to_csv(folder / "mtcars.csv", index=False)
+    (folder / "family.toml").write_text(
+        """
+        [tables.auto]
+        path = "auto.csv"
+        [tables.mtcars]
+        path = "mtcars.csv"
+        rename = { cyl = "cylinders", wt = "weight" }
+        units = { weight = { scale = 1000 } }
+        """
+    )
+    return folder / "family.toml", mtcars
+
+
+def test_a_target_known_in_one_table_is_predicted_in_another_that_shares_two_columns(pair, tmp_path):
+    family, mtcars = pair
+    answer = run_training("fit", str(family), "--out", str(tmp_path / "b"))
+    assert answer.returncode == 0, answer.stderr
+    predictor = Predictor.load(tmp_path / "b")
+    columns = {link.column: mtcars[link.column].tolist() for link in predictor.schema.by_table["mtcars"].links}
+    links = predictor.links("mtcars") | {"mpg": predictor.links(None)["mpg"]}
+    guess = np.array(predictor.predict(columns, "mpg", links=links).values)
+    truth = mtcars["mpg"].to_numpy()
+    trivial = predictor.schema.features[predictor.schema.index["mpg"]].knots.mean
+    ours, mean = (float(np.sqrt(np.mean((truth - g) ** 2))) for g in (guess, trivial))
+    print(f"mtcars' mpg, never seen: RMSE {ours:.2f}, the mean of the other table's {mean:.2f}")
+    assert ours < 0.75 * mean
+
+
+def test_the_same_seed_gives_the_same_bundle_and_another_seed_another(small_family, tmp_path):
+    environment = {"SOURCE_DATE_EPOCH": "0"}
+    for name, seed in (("a", "3"), ("b", "3"), ("c", "4")):
+        args = ("--out", str(tmp_path / name), "--seed", seed, "--epochs", "2", "--name", "x")
+        answer = run_training("fit", str(small_family), *args, env=environment)
+        assert answer.returncode == 0, answer.stderr
+    contents = {n: [p.read_bytes() for p in sorted((tmp_path / n).iterdir())] for n in "abc"}
+    assert contents["a"] == contents["b"]
+    assert contents["a"] != contents["c"]
+
+
+def test_fit_ends_with_scores_beside_the_trivial_guess_and_says_where(small_family, tmp_path):
+    answer = run_training("fit", str(small_family), "--out", str(tmp_path / "b"), "--epochs", "8")
+    assert "seed 0" in answer.stderr
+    assert "validation" in answer.stderr
+    assert "left" in answer.stderr
+    lines = answer.stdout.splitlines()
+    assert lines[0].split() == ["table", "column", "kind", "rows", "metric", "ours", "trivial"]
+    assert lines[-1].startswith(f"wrote 'small' to {tmp_path / 'b'}")
+    metrics = json.loads((tmp_path / "b" / "bundle.json").read_text())["metrics"]
+    assert len(lines) == len(metrics) + 3
+    by_column = {(m["table"], m["column"]): m for m in metrics}
+    weight = by_column["mtcars", "wt"]
+    assert weight["trivial"] < 5  # in the table's own unit, 1000 lb
+    assert sum(m["value"] < m["trivial"] for m in metrics if m["metric"] == "rmse") > 0.7 * sum(
+        m["metric"] == "rmse" for m in metrics
+    )
+
+
+def test_the_paper_preset_fits_exports_and_has_no_contributions(cars, tmp_path):
+    auto = pd.read_csv(cars / "auto.csv").drop(columns=["rownames", "name"])
+    auto.to_csv(tmp_path / "auto.csv", index=False)
+    out = tmp_path / "b"
+    answer = run_training("fit", str(tmp_path / "auto.csv"), "--out", str(out), "--preset", "paper", "--epochs", "30")
+    assert answer.returncode == 0, answer.stderr
+    predictor = Predictor.load(out)
+    light, heavy = predictor.predict({"weight": [2000, 4500]}, "mpg").values
+    assert light > heavy
+    from model.errors import BundleError
+
+    with pytest.raises(BundleError, match="no exact contributions"):
+        predictor.predict({"weight": [2000]}, "mpg", explain=True)
+
+
+def test_rows_without_the_target_teach_and_held_out_rows_do_not(pair):
+    dataset = load_family(read_family(pair[0]))
+    settings = replace(
+        choose_settings("moe", dataset.n_cells, epochs=3), shape=replace(PRESETS["moe"].shape, n_members=1)
+    )
+    before = fit_network(dataset, settings).network.state_dict()
+    for table in dataset.tables:
+        table.positions[table.held_out] = 0.0
+    same = fit_network(dataset, settings).network.state_dict()
+    assert all(torch.equal(before[name], same[name]) for name in before)
+    _, mtcars = dataset.tables
+    mtcars.positions[:] = 0.0
+    other = fit_network(dataset, settings).network.state_dict()
+    assert not torch.equal(before["encoding"], other["encoding"])
+
+
+def test_early_stopping_keeps_each_members_best_weights(pair):
+    dataset = load_family(read_family(pair[0]))
+    long = replace(PRESETS["moe"], epochs=400.0, learning_rate=0.05, cosine=False, patience=3)
+    fitted = fit_network(dataset, long)
+    assert fitted.checks[-1].step < fitted.checks[-1].n_steps
+    assert min(check.score for check in fitted.checks) < fitted.checks[-1].score
+
+
+def test_hidden_cells_leave_half_of_the_rows_whole():
+    truth = torch.zeros(2, 500, 10)
+    seen = hide_cells(truth, 0.5, 0.9, torch.Generator().manual_seed(0))
+    whole = (~seen.isnan()).all(-1).float().mean()
+    assert 0.45 < float(whole) < 0.65
+    assert float(seen.isnan().float().mean()) == pytest.approx(0.225, abs=0.04)
+
+
+def test_large_tables_get_one_member_and_at_least_one_epoch():
+    large = choose_settings("moe", 20_000_000)
+    assert large.shape.n_members == 1
+    assert large.n_steps(1_000_000) * large.batch_rows >= 1_000_000
+    assert choose_settings("moe", 5_000).n_steps(300) == 300
+
+
+def test_torchrun_with_two_processes_writes_one_bundle_of_like_quality(cars, tmp_path):
+    auto = pd.read_csv(cars / "auto.csv").drop(columns=["rownames", "name"])
+    auto.to_csv(tmp_path / "auto.csv", index=False)
+    scores = {}
+    for n in (1, 2):
+        out = tmp_path / f"b{n}"
+        launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(n)]
+        command = ["-m", "training", "fit", str(tmp_path / "auto.csv"), "--out", str(out), "--threads", "1"]
+        answer = subprocess.run([*launcher, *command], check=False, capture_output=True, text=True)
+        assert answer.returncode == 0, answer.stderr
+        assert answer.stdout.count("wrote 'auto'") == 1
+        metrics = json.loads((out / "bundle.json").read_text())["metrics"]
+        scores[n] = np.mean([m["value"] / m["trivial"] for m in metrics if m["metric"] == "rmse"])
+    print(f"held-out RMSE over the trivial guess: 1 process {scores[1]:.3f}, 2 processes {scores[2]:.3f}")
+    assert scores[2] == pytest.approx(scores[1], abs=0.05)
+    assert Predictor.load(tmp_path / "b2").predict({"weight": [3000]}, "mpg").values
+
+
+def test_a_table_is_named_after_its_file(tmp_path):
+    family = family_of_paths([tmp_path / "a.csv", tmp_path / "b.parquet"])
+    assert [table.name for table in family.tables] == ["a", "b"]
+    assert family.name == "a"
