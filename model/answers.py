@@ -76,12 +76,14 @@ def _read_number(
         return in_unit.tolist() if feature.kind != "datetime" else [show_value(feature, n) for n in in_unit]
 
     lows, highs, pieces = codec.read_pieces(bins, mass)
-    expected = np.clip(point * bins.std + bins.mean, bins.values[0], bins.values[-1])
+    expected = codec.read_point(bins, point)
     chosen = mass.argmax(axis=1)
     is_level = feature.kind == "ordinal"
     ends = None
     if interval is not None:
         low, high = codec.read_interval(bins, mass, interval).T
+        # Value and distribution are two outputs of the network: where they disagree, both are doubtful.
+        low, high = np.minimum(low, expected), np.maximum(high, expected)
         # A negative scale turns the axis around.
         ends = [(a, b) if link.scale > 0 else (b, a) for a, b in zip(show(low), show(high), strict=True)]
     return Prediction(

@@ -38,7 +38,7 @@ def read_cells(feature: Feature, cells: Sequence[Any] | NDArray[Any], link: Link
     numbers = _read_numbers(feature, cells, link) * link.scale + link.offset
     knots = feature.knots.values
     # A hair beyond the ends is rounding of a unit, not a new value.
-    slack = 1e-6 * max(knots[-1] - knots[0], codec.MIN_STD)
+    slack = 1e-6 * max(knots[-1] - knots[0], codec.MIN_SPREAD)
     beyond = (numbers < knots[0] - slack) | (numbers > knots[-1] + slack)
     return Reading(codec.encode_numbers(feature, numbers), NONE, np.flatnonzero(beyond))
 

@@ -18,8 +18,8 @@ Floats = NDArray[np.float64]
 Positions = NDArray[np.float32]
 
 N_BINS = 16
-# A number read from a distribution needs a spread even where all training rows agree.
-MIN_STD = 1e-12
+# A feature needs a spread even where all its training rows agree.
+MIN_SPREAD = 1e-12
 
 
 def fit_bins(values: Floats, n_bins: int = N_BINS) -> Bins:
@@ -46,7 +46,7 @@ def fit_bins(values: Floats, n_bins: int = N_BINS) -> Bins:
         atoms=tuple(np.isin(knots, heavy).tolist()),
         ranks=tuple(((at_most + less) / (2 * len(values))).tolist()),
         mean=float(values.mean()),
-        std=max(float(values.std()), MIN_STD),
+        spread=max(float(values.std()), MIN_SPREAD),
     )
 
 
@@ -134,6 +134,11 @@ def read_mean(bins: Bins, probabilities: Floats) -> Floats:
     """The mean of each row's distribution, shape (B,)."""
     mean: Floats = probabilities @ np.asarray(bins.values)
     return mean
+
+
+def read_point(bins: Bins, point: Floats) -> Floats:
+    """The expected value in the feature's unit, kept within the fitted range."""
+    return np.clip(point * bins.spread + bins.mean, bins.values[0], bins.values[-1])
 
 
 def read_pieces(bins: Bins, probabilities: Floats) -> tuple[Floats, Floats, Floats]:

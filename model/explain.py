@@ -44,7 +44,7 @@ def explain_number(
 ) -> Experts:
     """The experts behind an expected value; ``scale`` and ``offset`` are those of the caller's column."""
     bins = feature.knots
-    to_unit = bins.std / scale
+    to_unit = bins.spread / scale
     parts = outputs["point_contributions"][:, question].astype(np.float64) * to_unit
     start = float(outputs["point_base"][question]) * to_unit + (bins.mean - offset) / scale
     base = np.full(len(parts), start)

@@ -32,7 +32,7 @@ class Answer(NamedTuple):
     """What a network says of each question, before any softmax.
 
     ``logits`` (M, B, Q, K), -1e9 beyond a feature's own values. ``point`` (M, B, Q): the expected
-    value of a number feature, in standard deviations from its mean. ``gates`` (M, H, B, Q, S + 1):
+    value of a number feature, in units of its spread from its mean. ``gates`` (M, H, B, Q, S + 1):
     how much each column is heard; the last is the masked cell itself.
     """
 
@@ -79,7 +79,7 @@ class Layout(nn.Module):
             if feature.is_number:
                 bins = feature.knots
                 rank_weights[f, :k] = _hat_rows(np.asarray(bins.ranks) * (N_RANKS - 1))
-                standard[f, :k] = (np.asarray(bins.values) - bins.mean) / bins.std
+                standard[f, :k] = (np.asarray(bins.values) - bins.mean) / bins.spread
             else:
                 word[f, :k] = [at[w] for w in feature.words]
         if heard is None:

@@ -27,14 +27,15 @@ class Bins:
     """The knots of a number feature: a cell is read between its two neighbouring knots.
 
     ``values`` ascend; ``atoms`` marks knots at which many rows sit exactly (ties, levels);
-    ``ranks`` is the share of training rows below each knot, in [0, 1].
+    ``ranks`` is the share of training rows below each knot, in [0, 1]. The network's expected value
+    is in units of ``spread`` from ``mean``.
     """
 
     values: tuple[float, ...]
     atoms: tuple[bool, ...]
     ranks: tuple[float, ...]
     mean: float
-    std: float
+    spread: float
 
     @property
     def edges(self) -> tuple[float, ...]:
@@ -187,7 +188,7 @@ def _bins_from_json(raw: Mapping[str, Any]) -> Bins:
         atoms=tuple(map(bool, raw["atoms"])),
         ranks=tuple(map(float, raw["ranks"])),
         mean=float(raw["mean"]),
-        std=float(raw["std"]),
+        spread=float(raw["spread"]),
     )
 
 

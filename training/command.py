@@ -36,6 +36,8 @@ def fit_family(family: Family, args: argparse.Namespace) -> None:
 
 
 def _fit_dataset(dataset: Dataset, args: argparse.Namespace, progress: Progress) -> None:
+    # Threads that wait by spinning take seven times as long once a neighbour wants the same cores.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     import torch
 
     from training.bundling import bundle_fitted

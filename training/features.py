@@ -100,8 +100,20 @@ def _fit_numbers(name: str, kind: Kind, sources: Sequence[Source]) -> Feature:
     if len(values) == 0:
         values = np.zeros(1)
     bins = codec.fit_bins(values, MOST_LEVELS if kind == "ordinal" else codec.N_BINS)
+    bins = replace(bins, spread=_fit_spread(parts, bins.spread))
     date_only = kind == "datetime" and bool(np.all(values % 86_400 == 0))
     return _with_shares(Feature(name, kind, bins, date_only=date_only), sources)
+
+
+def _fit_spread(parts: Sequence[NDArray[np.float64]], overall: float) -> float:
+    """The unit of a feature's errors: halfway (as a ratio) from its spread over all tables to that within them.
+
+    Between tables a feature may differ far more than within one (release dates of two years): by the
+    overall spread alone, errors that matter within a table would not count.
+    """
+    known = [part[~np.isnan(part)] for part in parts]
+    within = sum(part.var() * len(part) for part in known if len(part)) / max(1, sum(map(len, known)))
+    return float(np.sqrt(overall * max(np.sqrt(within), 1e-3 * overall)))
 
 
 def _with_shares(feature: Feature, sources: Sequence[Source]) -> Feature:

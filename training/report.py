@@ -79,7 +79,7 @@ def _score_column(
     if feature.kind in ("numeric", "datetime"):
         knots = np.asarray(feature.knots.values)
         want, seen = (np.interp(p, np.arange(len(knots)), knots) for p in (truth, training))
-        expected = np.clip(point * feature.knots.std + feature.knots.mean, knots[0], knots[-1])
+        expected = codec.read_point(feature.knots, point.astype(np.float64))
         return "rmse", _rmse(expected - want), _rmse(seen.mean() - want)
     mode = np.bincount(np.rint(training).astype(int)).argmax()
     right = np.rint(truth) == logits.argmax(axis=1)
