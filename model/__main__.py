@@ -23,7 +23,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         predictor = Predictor.load(args.bundle)
         links = predictor.links(args.table)
         features = {name: predictor.schema.features[predictor.schema.index[k.feature]] for name, k in links.items()}
-        row = {name: [_cell(text, features.get(name))] for name, _, text in (c.partition("=") for c in args.cells)}
+        cells = dict(cell.partition("=")[::2] for cell in args.cells) or {args.target: ""}
+        row = {name: [_cell(text, features.get(name))] for name, text in cells.items()}
         explain = predictor.bundle.is_additive
         print(_format(predictor.predict(row, args.target, table=args.table, interval=0.9, explain=explain)))
     except TabglotError as error:

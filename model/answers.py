@@ -76,15 +76,17 @@ def _read_number(
         return in_unit.tolist() if feature.kind != "datetime" else [show_value(feature, n) for n in in_unit]
 
     lows, highs, pieces = codec.read_pieces(bins, mass)
+    if link.scale < 0:  # the caller's axis runs the other way
+        lows, highs, pieces = highs[::-1], lows[::-1], pieces[:, ::-1]
     expected = codec.read_point(bins, point)
     chosen = mass.argmax(axis=1)
     is_level = feature.kind == "ordinal"
     ends = None
     if interval is not None:
         low, high = codec.read_interval(bins, mass, interval).T
-        # Value and distribution are two outputs of the network: where they disagree, both are doubtful.
-        low, high = np.minimum(low, expected), np.maximum(high, expected)
-        # A negative scale turns the axis around.
+        if not is_level:
+            # Value and distribution are two outputs of the network: where they disagree, both are doubtful.
+            low, high = np.minimum(low, expected), np.maximum(high, expected)
         ends = [(a, b) if link.scale > 0 else (b, a) for a, b in zip(show(low), show(high), strict=True)]
     return Prediction(
         target=link.column,
@@ -94,8 +96,8 @@ def _read_number(
         probability=mass[np.arange(len(mass)), chosen] if is_level else None,
         median=show(codec.read_quantile(bins, mass, 0.5)),
         interval=ends,
-        lows=show(lows if link.scale > 0 else highs),
-        highs=show(highs if link.scale > 0 else lows),
+        lows=show(lows),
+        highs=show(highs),
     )
 
 

@@ -3,6 +3,7 @@
 A directory is written aside, synced, and renamed: it is there whole or not at all.
 """
 
+import glob
 import hashlib
 import io
 import json
@@ -52,9 +53,17 @@ class Bundle:
 
 
 def check_free(out: Path, *, replace: bool = False) -> None:
-    """Refuse an --out that is taken, before any work is done."""
-    if out.exists() and not replace:
-        raise BundleError(f"{out} exists already; choose another --out, or replace it with --force")
+    """Refuse an --out that is taken or cannot be written, before any work is done."""
+    if os.path.lexists(out):
+        if not replace:
+            raise BundleError(f"{out} exists already; choose another --out, or replace a bundle with --force")
+        if out.is_symlink() or not (out / MANIFEST).is_file():
+            raise BundleError(f"{out} is no bundle: it will not be replaced; choose another --out")
+    parent = out.absolute().parent
+    while not os.path.lexists(parent):
+        parent = parent.parent
+    if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
+        raise BundleError(f"{out} cannot be written: {parent} is no directory that may be written to")
 
 
 def write_bundle(
@@ -67,6 +76,7 @@ def write_bundle(
     replace: bool = False,
 ) -> Bundle:
     """Write a bundle directory; ``facts`` are the manifest's own keys (name, created, seed, ...)."""
+    _clear_leftovers(out)
     check_free(out, replace=replace)
     array = io.BytesIO()
     np.save(array, encodings.astype(np.float32), allow_pickle=False)
@@ -78,7 +88,7 @@ def write_bundle(
         "features": features_to_json(schema.features),
         "files": {name: hashlib.sha256(content).hexdigest() for name, content in files.items()},
     }
-    _write_aside(out, {**files, MANIFEST: _dump(manifest)}, replace)
+    _write_aside(out, {**files, MANIFEST: _dump(manifest)})
     return Bundle(json.loads(_dump(manifest)), schema, network, encodings)
 
 
@@ -86,28 +96,61 @@ def _dump(manifest: Mapping[str, Any]) -> bytes:
     return (json.dumps(manifest, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
 
 
-def _write_aside(out: Path, files: Mapping[str, bytes], replace: bool) -> None:
-    out.parent.mkdir(parents=True, exist_ok=True)
-    # What a killed run left behind is nobody's.
-    for stale in out.parent.glob(f".{out.name}.writing-*"):
-        shutil.rmtree(stale, ignore_errors=True)
-    aside = Path(tempfile.mkdtemp(prefix=f".{out.name}.writing-", dir=out.parent))
+def _write_aside(out: Path, files: Mapping[str, bytes]) -> None:
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        aside = Path(tempfile.mkdtemp(prefix=f".{out.name}.writing-{os.getpid()}-", dir=out.parent))
+    except OSError as error:
+        raise BundleError(f"{out} cannot be written: {error.strerror}") from error
     try:
         for name, content in files.items():
             _write_synced(aside / name, content)
         aside.chmod(0o755)
         _sync_directory(aside)
-        if replace and out.exists():
-            old = aside.with_name(aside.name + "-old")
-            out.rename(old)
-            aside.rename(out)
-            shutil.rmtree(old)
-        else:
-            aside.rename(out)
+        _move_into_place(aside, out)
         _sync_directory(out.parent)
-    except BaseException:
+    except OSError as error:
+        raise BundleError(f"{out} cannot be written: {error.strerror}") from error
+    finally:
         shutil.rmtree(aside, ignore_errors=True)
+
+
+def _move_into_place(aside: Path, out: Path) -> None:
+    """Rename; what stood at ``out`` steps aside first, and is put back if anything fails."""
+    if not out.exists():
+        aside.rename(out)
+        return
+    old = out.with_name(f".{out.name}.replaced-{os.getpid()}")
+    out.rename(old)
+    try:
+        aside.rename(out)
+    except OSError:
+        old.rename(out)
         raise
+    shutil.rmtree(old)
+
+
+def _clear_leftovers(out: Path) -> None:
+    """Killed runs leave things beside ``out``: half-written bundles go, a replaced one comes back if it was lost."""
+    name = glob.escape(out.name)
+    for replaced in out.parent.glob(f".{name}.replaced-*"):
+        if _is_dead(replaced.name):
+            shutil.rmtree(replaced) if out.exists() else replaced.rename(out)
+    for stale in out.parent.glob(f".{name}.writing-*"):
+        if _is_dead(stale.name):
+            shutil.rmtree(stale, ignore_errors=True)
+
+
+def _is_dead(leftover: str) -> bool:
+    """Whether the process that a leftover's name ends with is gone."""
+    number = leftover.rpartition("-")[0].rpartition("-")[2] if ".writing-" in leftover else leftover.rpartition("-")[2]
+    try:
+        os.kill(int(number), 0)
+    except ProcessLookupError:
+        return True
+    except (ValueError, PermissionError):
+        return False
+    return int(number) == os.getpid()
 
 
 def _write_synced(path: Path, content: bytes) -> None:
@@ -188,7 +231,11 @@ def _check_schema(schema: Schema, path: Path) -> None:
     for feature in schema.features:
         if len(feature.shares) != feature.n_values:
             raise BundleError(f"{path}: feature {feature.name!r} has {feature.n_values} values but other shares")
+    if len(schema.by_table) != len(schema.tables):
+        raise BundleError(f"{path}: {MANIFEST} has two tables of one name")
     for table in schema.tables:
         for link in table.links:
+            if link.scale == 0.0 or not np.isfinite([link.scale, link.offset]).all():
+                raise BundleError(f"{path}: table {table.name!r}, column {link.column!r}: a unit that cannot be")
             if link.feature not in schema.index:
                 raise BundleError(f"{path}: table {table.name!r} links to the unknown feature {link.feature!r}")

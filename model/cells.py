@@ -1,6 +1,7 @@
 """Raw cells, as they come from JSON or a file, to positions: strict about types, clear about faults."""
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -11,66 +12,69 @@ from numpy.typing import NDArray
 
 from model import codec
 from model.errors import CellError, CellProblem
-from model.schema import Feature, Link
+from model.schema import OTHER, Feature, Link
 
 NUMBER_TYPES = {int, float, type(None)}
 WORD_TYPES = {str, type(None)}
 TRUE_WORDS = {"true", "yes", "y", "t", "1"}
+WHOLE = re.compile(r"-?(0|[1-9]\d{0,17})", re.ASCII)
 FALSE_WORDS = {"false", "no", "n", "f", "0"}
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A column read: where its cells sit, and rows whose cells could not be taken as they are."""
+    """A column read, (B,) each: where its cells sit, whether there was one, and whether it lies beyond
+    the fitted range. A cell that was given but has no position is a category never seen.
+    """
 
     positions: codec.Positions
-    unseen: NDArray[np.int64]
-    clamped: NDArray[np.int64]
-
-
-NONE = np.empty(0, dtype=np.int64)
+    given: NDArray[np.bool_]
+    beyond: NDArray[np.bool_]
 
 
 def read_cells(feature: Feature, cells: Sequence[Any] | NDArray[Any], link: Link) -> Reading:
     """Read one column; raises CellError naming every row that does not fit."""
     if not feature.is_number:
         return _read_category(feature, cells, link)
-    numbers = _read_numbers(feature, cells, link) * link.scale + link.offset
+    with np.errstate(over="ignore"):
+        numbers = _read_numbers(feature, cells, link) * link.scale + link.offset
     knots = feature.knots.values
     # A hair beyond the ends is rounding of a unit, not a new value.
     slack = 1e-6 * max(knots[-1] - knots[0], codec.MIN_SPREAD)
     beyond = (numbers < knots[0] - slack) | (numbers > knots[-1] + slack)
-    return Reading(codec.encode_numbers(feature, numbers), NONE, np.flatnonzero(beyond))
+    return Reading(codec.encode_numbers(feature, numbers), ~np.isnan(numbers), beyond)
 
 
 def _read_category(feature: Feature, cells: Sequence[Any] | NDArray[Any], link: Link) -> Reading:
+    words: Sequence[str | None] = cells  # type: ignore[assignment]
+    positions = None
     if not link.missing and set(map(type, cells)) <= WORD_TYPES:
-        positions = codec.encode_words(feature, cells)  # type: ignore[arg-type]
-        if not np.isnan(positions).any():
-            return Reading(positions, NONE, NONE)
-    words = _read_words(feature, cells, link)
-    positions = codec.encode_words(feature, words)
+        positions = codec.encode_words(feature, words)
+    if positions is None or np.isnan(positions).any():  # cells that are no plain words: look at each
+        words = _read_words(feature, cells, link)
+        positions = codec.encode_words(feature, words)
     given = np.fromiter((word is not None for word in words), bool, count=len(words))
-    return Reading(positions, np.flatnonzero(given & np.isnan(positions)), NONE)
+    return Reading(positions, given, np.zeros(len(words), dtype=bool))
 
 
 def _read_numbers(feature: Feature, cells: Sequence[Any] | NDArray[Any], link: Link) -> codec.Floats:
-    if isinstance(cells, np.ndarray) and cells.dtype.kind in "fiu":
+    is_datetime = feature.kind == "datetime"
+    if isinstance(cells, np.ndarray) and cells.dtype.kind in "fiu" and not is_datetime:
         numbers = cells.astype(np.float64)
-    elif feature.kind != "datetime" and set(map(type, cells)) <= NUMBER_TYPES:
+    elif not is_datetime and set(map(type, cells)) <= NUMBER_TYPES:
         try:
             numbers = np.asarray(cells, dtype=np.float64)
         except OverflowError:
             numbers = _read_one_by_one(feature, cells, link)
     else:
         numbers = _read_one_by_one(feature, cells, link)
+    for code in link.missing:
+        number = _as_number(code)
+        if number is not None and not is_datetime:
+            numbers = np.where(numbers == number, np.nan, numbers)
     infinite = np.flatnonzero(np.isinf(numbers))
     if len(infinite):
         raise CellError([CellProblem(int(row), link.column, "not a finite number") for row in infinite])
-    for code in link.missing:
-        number = _as_number(code)
-        if number is not None:
-            numbers = np.where(numbers == number, np.nan, numbers)
     return numbers
 
 
@@ -79,7 +83,7 @@ def _read_one_by_one(feature: Feature, cells: Sequence[Any] | NDArray[Any], link
     numbers = np.full(len(cells), np.nan)
     problems = []
     for row, cell in enumerate(cells):
-        if cell is None or (isinstance(cell, str) and (cell == "" or cell in link.missing)):
+        if cell is None or (isinstance(cell, str) and _is_blank(cell, link)):
             continue
         try:
             numbers[row] = _seconds(cell) if feature.kind == "datetime" else _number(cell)
@@ -90,8 +94,13 @@ def _read_one_by_one(feature: Feature, cells: Sequence[Any] | NDArray[Any], link
     return numbers
 
 
+def _is_blank(cell: str, link: Link) -> bool:
+    text = cell.strip()
+    return not text or text in link.missing
+
+
 def _number(cell: Any) -> float:
-    if isinstance(cell, bool | np.bool_) or not isinstance(cell, int | float | np.number):
+    if isinstance(cell, bool | np.bool_) or not isinstance(cell, int | float | np.integer | np.floating):
         raise TypeError(f"expected a number, got {_show(cell)}")
     try:
         return float(cell)
@@ -118,19 +127,25 @@ def _seconds(cell: Any) -> float:
 
 
 def _read_words(feature: Feature, cells: Sequence[Any] | NDArray[Any], link: Link) -> list[str | None]:
-    read = _boolean_cell if feature.kind == "boolean" else _word
     words: list[str | None] = []
     problems = []
     for row, cell in enumerate(cells):
         try:
-            word = read(cell)
+            word = _word(cell)
+            word = None if word is None or word in link.missing else _known_word(feature, word)
         except (TypeError, ValueError) as error:
             problems.append(CellProblem(row, link.column, str(error)))
             word = None
-        words.append(None if word in link.missing else word)
+        words.append(word)
     if problems:
         raise CellError(problems)
     return words
+
+
+def _known_word(feature: Feature, word: str) -> str:
+    if feature.kind == "boolean":
+        return boolean_word(word)
+    return word if word in feature.categories else codec.plain_word(word)
 
 
 def _word(cell: Any) -> str | None:
@@ -140,15 +155,13 @@ def _word(cell: Any) -> str | None:
         return None
     if isinstance(cell, bool | np.bool_):
         return "true" if cell else "false"
-    if isinstance(cell, int | float | np.number):
-        number = float(cell)
-        return None if math.isnan(number) else codec.word_of(_number(cell))
-    raise TypeError(f"expected a string, a number or null, got {_show(cell)}")
-
-
-def _boolean_cell(cell: Any) -> str | None:
-    word = _word(cell)
-    return None if word is None else boolean_word(word)
+    if isinstance(cell, int | np.integer):
+        return str(int(cell))
+    if not isinstance(cell, float | np.floating):
+        raise TypeError(f"expected a string, a number or null, got {_show(cell)}")
+    if math.isinf(cell):
+        raise ValueError("not a finite number")
+    return None if math.isnan(cell) else codec.word_of(float(cell))
 
 
 def boolean_word(word: str) -> str:
@@ -183,5 +196,4 @@ def show_word(feature: Feature, word: str) -> str | bool | int:
     """A category as the caller knows it: booleans as such, whole numbers as numbers."""
     if feature.kind == "boolean":
         return word == "true"
-    whole = all(category.lstrip("-").isdigit() for category in feature.categories)
-    return int(word) if whole and word.lstrip("-").isdigit() else word
+    return int(word) if word != OTHER and all(map(WHOLE.fullmatch, feature.categories)) else word

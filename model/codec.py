@@ -20,34 +20,58 @@ Positions = NDArray[np.float32]
 N_BINS = 16
 # A feature needs a spread even where all its training rows agree.
 MIN_SPREAD = 1e-12
+MOST_SPREADS = 10.0
 
 
 def fit_bins(values: Floats, n_bins: int = N_BINS) -> Bins:
     """Place the knots of a number feature on its training values (finite, at least one).
 
-    Few distinct values: each is a knot. Otherwise values that hold more than 1/n_bins of the rows
-    get a knot of their own, and the rest of the knots sit at quantiles of the remaining rows.
+    At most ``n_bins`` distinct values: each is a knot. Otherwise values that hold more than 1/n_bins of
+    the rows get a knot of their own, and the rest of the knots sit at quantiles of the other rows.
     """
     distinct, counts = np.unique(values, return_counts=True)
-    n_bins = min(n_bins, max(4, len(values) // 4))
     if len(distinct) <= n_bins:
         knots, heavy = distinct, distinct
     else:
-        heavy = distinct[counts > len(values) / n_bins]
+        n_bins = min(n_bins, max(4, len(values) // 4))  # a knot needs some rows to learn from
+        heavy = _most_frequent(distinct, counts, len(values) / n_bins, n_bins - 2)
         rest = values[~np.isin(values, heavy)]
-        levels = np.linspace(0.0, 1.0, max(2, n_bins - len(heavy)))
-        ends = distinct[[0, -1]]
-        knots = np.unique(np.concatenate([heavy, np.quantile(rest, levels), ends]))
+        knots = np.union1d(heavy, np.quantile(rest, np.linspace(0.0, 1.0, n_bins - len(heavy))))
     below = np.concatenate([[0], np.cumsum(counts)])
     at_most = below[np.searchsorted(distinct, knots, side="right")]
     less = below[np.searchsorted(distinct, knots, side="left")]
+    mean, spread = fit_spread(values)
     return Bins(
         values=tuple(knots.tolist()),
         atoms=tuple(np.isin(knots, heavy).tolist()),
         ranks=tuple(((at_most + less) / (2 * len(values))).tolist()),
-        mean=float(values.mean()),
-        spread=max(float(values.std()), MIN_SPREAD),
+        mean=mean,
+        spread=spread,
     )
+
+
+def _most_frequent(distinct: Floats, counts: NDArray[np.int64], more_than: float, most: int) -> Floats:
+    order = np.argsort(-counts, kind="stable")[:most]
+    return np.sort(distinct[order[counts[order] > more_than]])
+
+
+def fit_spread(values: Floats) -> tuple[float, float]:
+    """Mean and standard deviation without the outer hundredth of the rows on either side.
+
+    A forgotten code for missing such as 99999999 in a few rows must not set the scale of all others.
+    """
+    largest = float(np.abs(values).max())
+    unit = largest if largest > 0.0 else 1.0  # squares of 1e200 would overflow
+    low, high = np.quantile(values / unit, [0.01, 0.99])
+    inner = np.clip(values / unit, low, high)
+    spread = float(inner.std()) or float((values / unit).std())
+    return float(inner.mean()) * unit, max(spread * unit, MIN_SPREAD)
+
+
+def standardize(bins: Bins) -> Floats:
+    """The knots in units of the spread from the mean; outliers are kept near, or they would rule the fit."""
+    values = (np.asarray(bins.values) - bins.mean) / bins.spread
+    return np.clip(values, -MOST_SPREADS, MOST_SPREADS)
 
 
 def encode_numbers(feature: Feature, values: Floats) -> Positions:
@@ -69,14 +93,14 @@ def word_index(feature: Feature) -> dict[str, float]:
 
 
 def word_of(cell: float) -> str:
-    """A number as the word of a category: 4.0 and 4 are one word."""
+    """A finite number as the word of a category: 4.0 and 4 are one word."""
     return str(int(cell)) if cell == int(cell) else repr(cell)
 
 
-def hats(positions: Positions, n_values: int) -> NDArray[np.float32]:
-    """Weights of the values around each position, shape (..., n_values); zeros where missing."""
-    distance = np.abs(positions[..., None] - np.arange(n_values, dtype=np.float32))
-    return np.nan_to_num(np.clip(1.0 - distance, 0.0, 1.0), nan=0.0)
+def plain_word(word: str) -> str:
+    """Text as the word of a category: "4.0", as files write whole numbers beside holes, is "4"."""
+    head, dot, tail = word.partition(".")
+    return head if dot and tail and not tail.strip("0") and head.lstrip("-").isdecimal() else word
 
 
 def fit_shares(positions: Positions, n_values: int) -> tuple[float, ...]:
@@ -106,7 +130,7 @@ def cumulate(bins: Bins, probabilities: Floats) -> tuple[Floats, Floats]:
     to_left[0], to_left[-1] = 0.0, 1.0
     before = np.zeros_like(spread)
     before[:, 1:] = (spread * (1.0 - to_left))[:, :-1] + (spread * to_left)[:, 1:]
-    steps = np.stack([before, jump], axis=-1).reshape(len(probabilities), -1)
+    steps = np.stack([before, jump], axis=-1).reshape(len(probabilities), 2 * len(atoms))
     heights = np.cumsum(steps, axis=1)
     return np.repeat(np.asarray(bins.values), 2), heights / heights[:, -1:]
 

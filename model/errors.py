@@ -4,6 +4,7 @@
     ├── TableError      a table cannot be read or fitted as it is
     ├── FamilyError     family.toml, or what several tables say together, does not hold
     ├── BundleError     a bundle directory is torn, altered, too new, or in the way
+    ├── AskError        a question names no known table, or asks for what cannot be
     └── CellError       cells sent to a fitted model do not fit its features
 
 All of them are the caller's to mend: each message says where, what was found, what is accepted
@@ -30,6 +31,10 @@ class FamilyError(TabglotError):
 
 class BundleError(TabglotError):
     """A bundle is torn, altered, of another format, or stands in the way."""
+
+
+class AskError(TabglotError):
+    """A question names an unknown table, or asks for what cannot be answered."""
 
 
 @dataclass(frozen=True, slots=True)

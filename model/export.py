@@ -5,6 +5,7 @@ tabulated. The mean of M members with H heads each is one network with G = M * H
 Axis letters as in model.network, and G.
 """
 
+import copy
 from collections.abc import Iterable
 
 import numpy as np
@@ -26,7 +27,8 @@ TOLERANCE = 1e-5
 @torch.no_grad()
 def export_onnx(network: MoeNetwork | PaperNetwork, digest: str) -> bytes:
     """The content of model.onnx; ``digest``, the schema's fingerprint, travels in its metadata."""
-    network = network.cpu().eval()
+    # Folded in double precision: products of products would lose a digit in single.
+    network = copy.deepcopy(network).cpu().double().eval()
     is_moe = isinstance(network, MoeNetwork)
     weights = _fold_moe(network) if isinstance(network, MoeNetwork) else _fold_paper(network)
     sizes = {
@@ -70,12 +72,12 @@ def _fold_moe(network: MoeNetwork) -> dict[str, Tensor]:
     tables = _fold_attention(network, (*slots, masked @ network.query, masked @ network.key, own_value), pair)
     real = torch.cat([network.layout.real, torch.ones(len(every), 1, dtype=torch.bool)], dim=1)  # (F, K + 1)
     rows = network.head_rows(every) * real.unsqueeze(-1)  # (M, F, K + 1, D)
-    # With nothing observed the masked cell hears only itself: the constant of the sum.
-    base = ((masked + own_value).unsqueeze(2) * rows).sum(-1) + network.head_bias(every)
+    # With nothing observed: the feature's own distribution, and its mean.
+    base = torch.cat([network.layout.log_shares, torch.zeros(len(every), 1)], dim=1)
     return {
         **tables,
         "rows": rows.permute(1, 0, 3, 2).flatten(1, 2) / m,  # (F, G W, K + 1)
-        "base_table": base.mean(0).masked_fill(~real, CLOSED),
+        "base_table": base.masked_fill(~real, CLOSED),
     }
 
 
@@ -121,6 +123,7 @@ def check_parity(
 
     Raises if it is more than rounding: the file must then not be used.
     """
+    network = copy.deepcopy(network).cpu().double().eval()
     session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
     names = [output.name for output in session.get_outputs()]
     worst = 0.0
@@ -140,7 +143,7 @@ def _difference(
     positions: Positions,
 ) -> float:
     index = torch.from_numpy(columns)
-    rows = torch.from_numpy(positions).expand(network.shape.n_members, -1, -1)
+    rows = torch.from_numpy(positions).double().expand(network.shape.n_members, -1, -1)
     want = network(index, rows, index)
     real = network.layout.real[index].numpy()
     logits = got["logits"][:, real]

@@ -20,6 +20,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from model.codec import standardize
 from model.schema import Schema
 
 # A finite floor, not -inf: a row with nothing present must not softmax to NaN.
@@ -79,7 +80,7 @@ class Layout(nn.Module):
             if feature.is_number:
                 bins = feature.knots
                 rank_weights[f, :k] = _hat_rows(np.asarray(bins.ranks) * (N_RANKS - 1))
-                standard[f, :k] = (np.asarray(bins.values) - bins.mean) / bins.spread
+                standard[f, :k] = standardize(bins)
             else:
                 word[f, :k] = [at[w] for w in feature.words]
         if heard is None:
@@ -179,8 +180,6 @@ class MoeNetwork(nn.Module):
         self.own_head = _zeros(m, f, k, d)
         # DEVIATION: a second output for numbers, the expected value itself.
         self.point_head = _normal(m, f, d, scale=d**-0.5)
-        self.bias = nn.Parameter(self.layout.log_shares.repeat(m, 1, 1))
-        self.point_bias = _zeros(m, f)
 
     def cell_table(self, columns: Tensor) -> Tensor:
         """What each value looks like as a cell of each column: embedding + encoding, (M, S, K, D)."""
@@ -198,10 +197,6 @@ class MoeNetwork(nn.Module):
         rows = self.layout.share(asked, self.word_head, self.rank_head) + self.own_head.index_select(1, asked)
         return torch.cat([rows, self.point_head.index_select(1, asked).unsqueeze(2)], dim=2)
 
-    def head_bias(self, asked: Tensor) -> Tensor:
-        """The output biases of each question, (M, Q, K + 1)."""
-        return torch.cat([self.bias.index_select(1, asked), self.point_bias.index_select(1, asked).unsqueeze(2)], dim=2)
-
     def pair_bias(self, columns: Tensor, asked: Tensor) -> Tensor:
         """The bias of each gate, (M, H, Q, S)."""
         return self.pair.index_select(2, asked).index_select(3, columns)
@@ -218,10 +213,12 @@ class MoeNetwork(nn.Module):
         opened = open_gates(self.layout, columns, positions, asked)
         bias = self.pair_bias(columns, asked)
         mixed, gates = attend(query, keys, values, own=(own_key, own_value), bias=bias, opened=opened)
-        state = mixed.permute(0, 2, 3, 1, 4).flatten(-2) + masked.unsqueeze(2)  # (M, Q, B, D)
-        out = state @ self.head_rows(asked).transpose(2, 3) + self.head_bias(asked).unsqueeze(2)
-        out = out.transpose(1, 2)  # (M, B, Q, K + 1)
-        return Answer(out[..., :-1].masked_fill(~self.layout.real[asked], CLOSED), out[..., -1], gates)
+        # What the masked cell would say alone is taken off, and the feature's own distribution put in
+        # its place: with nothing observed the answer is exactly that, whatever was learnt.
+        moved = (mixed - own_value.unsqueeze(3)).permute(0, 2, 3, 1, 4).flatten(-2)  # (M, Q, B, D)
+        out = (moved @ self.head_rows(asked).transpose(2, 3)).transpose(1, 2)  # (M, B, Q, K + 1)
+        logits = out[..., :-1] + self.layout.log_shares[asked]
+        return Answer(logits.masked_fill(~self.layout.real[asked], CLOSED), out[..., -1], gates)
 
 
 def _normal(*size: int, scale: float) -> nn.Parameter:

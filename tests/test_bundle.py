@@ -2,13 +2,16 @@
 
 import hashlib
 import json
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from model.bundle import read_bundle, write_bundle
+from model.bundle import check_free, read_bundle, write_bundle
 from model.errors import BundleError
 from model.runtime import Predictor
 from tests.conftest import make_schema
@@ -126,3 +129,52 @@ def test_writing_refuses_what_exists_and_replaces_on_request(copy):
     write_bundle(copy, **parts, replace=True)
     assert read_bundle(copy).name == bundle.name
     assert [p.name for p in copy.parent.iterdir()] == ["copy"]
+
+
+def rewrite(path: Path, **options: bool) -> None:
+    bundle = read_bundle(path if (path / "bundle.json").is_file() else path.with_name("copy"))
+    facts = {k: bundle.manifest[k] for k in ("name", "created", "seed", "preset", "additive", "network")}
+    write_bundle(path, facts=facts, schema=bundle.schema, network=bundle.network, encodings=bundle.encodings, **options)
+
+
+def test_replacing_is_for_bundles_only(copy):
+    home = copy.with_name("home")
+    home.mkdir()
+    (home / "thesis.txt").write_text("years of work")
+    link = copy.with_name("link")
+    link.symlink_to(copy)
+    for out in (home, link):
+        with pytest.raises(BundleError, match="is no bundle"):
+            rewrite(out, replace=True)
+    assert (home / "thesis.txt").read_text() == "years of work"
+
+
+def test_a_bundle_killed_while_being_replaced_comes_back(copy):
+    dead = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, check=True)
+    pid = dead.stdout.decode().strip()
+    lost = copy.with_name("lost")
+    shutil.copytree(copy, copy.with_name(f".lost.replaced-{pid}"))
+    copy.with_name(f".lost.writing-{pid}-abc").mkdir()
+    with pytest.raises(BundleError, match="exists already"):
+        rewrite(lost)  # the old one is back, so its place is taken
+    assert read_bundle(lost).name == "small"
+    assert sorted(p.name for p in copy.parent.iterdir()) == ["copy", "lost"]
+
+
+def test_another_process_that_writes_is_left_alone(copy):
+    writing = copy.with_name(f".other.writing-{os.getppid()}-abc")
+    writing.mkdir()
+    rewrite(copy.with_name("other"))
+    assert writing.exists()
+
+
+@pytest.mark.parametrize("out", ["bundle.json/x", "bundle.json"])
+def test_a_place_that_cannot_be_written_is_told_before_any_work(copy, out):
+    with pytest.raises(BundleError, match=r"cannot be written|exists already"):
+        check_free(copy / out)
+
+
+def test_a_manifest_without_heads_is_refused(copy):
+    edit(copy, network={})
+    with pytest.raises(BundleError, match="how many heads"):
+        Predictor.load(copy)

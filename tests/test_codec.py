@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from model import codec
+from model.network import hats
 from model.schema import Feature
 
 numbers = st.lists(st.floats(-1e6, 1e6).map(lambda x: round(x, 3)), min_size=2, max_size=300)
@@ -43,8 +45,8 @@ def test_a_value_that_holds_most_rows_gets_a_knot_and_the_rest_keep_theirs():
 
 
 def test_hats_around_a_position_add_up_to_one_and_missing_has_none():
-    weights = codec.hats(np.array([0.0, 2.25, np.nan, 4.0], dtype=np.float32), 5)
-    assert weights.sum(axis=1).tolist() == [1.0, 1.0, 0.0, 1.0]
+    weights = hats(torch.tensor([0.0, 2.25, torch.nan, 4.0]), 5)
+    assert weights.sum(dim=1).tolist() == [1.0, 1.0, 0.0, 1.0]
     assert weights[1].tolist() == [0.0, 0.0, 0.75, 0.25, 0.0]
 
 
@@ -99,3 +101,32 @@ def test_words_never_seen_are_missing_and_rare_ones_are_other():
     feature = Feature("c", "categorical", categories=("a", "b"), rare=("z",))
     assert codec.encode_words(feature, ["b", "z", "?", None])[:2].tolist() == [1.0, 2.0]
     assert np.isnan(codec.encode_words(feature, ["?", None])).all()
+
+
+def test_levels_of_an_ordinal_are_all_knots_even_in_a_small_table():
+    values = np.arange(30.0) % 10
+    assert codec.fit_bins(values, 64).values == tuple(range(10))
+
+
+def test_a_forgotten_code_for_missing_does_not_set_the_scale():
+    rng = np.random.default_rng(0)
+    values = rng.normal(200, 20, 600)
+    clean = codec.fit_bins(values)
+    values[:3] = 99_999_999
+    soiled = codec.fit_bins(values)
+    assert soiled.mean == pytest.approx(clean.mean, abs=2)
+    assert soiled.spread == pytest.approx(clean.spread, rel=0.1)
+    assert np.abs(codec.standardize(soiled)).max() <= codec.MOST_SPREADS
+
+
+def test_huge_numbers_do_not_overflow():
+    bins = codec.fit_bins(np.linspace(1e200, 3e200, 100))
+    assert np.isfinite([bins.mean, bins.spread]).all()
+    assert bins.spread == pytest.approx(0.57e200, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("word", "plain"), [("4.0", "4"), ("01234", "01234"), ("4.5", "4.5"), ("v1.0", "v1.0"), ("-2.00", "-2")]
+)
+def test_whole_numbers_that_a_file_wrote_with_a_point_are_the_same_word(word, plain):
+    assert codec.plain_word(word) == plain

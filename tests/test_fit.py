@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 import torch
 
+from model.errors import AskError
 from model.runtime import Predictor
 from tests.conftest import run_training
 from training.family import family_of_paths, read_family
@@ -94,9 +95,7 @@ def test_the_paper_preset_fits_exports_and_has_no_contributions(cars, tmp_path):
     predictor = Predictor.load(out)
     light, heavy = predictor.predict({"weight": [2000, 4500]}, "mpg").values
     assert light > heavy
-    from model.errors import BundleError
-
-    with pytest.raises(BundleError, match="no exact contributions"):
+    with pytest.raises(AskError, match="no exact contributions"):
         predictor.predict({"weight": [2000]}, "mpg", explain=True)
 
 
@@ -161,3 +160,55 @@ def test_a_table_is_named_after_its_file(tmp_path):
     family = family_of_paths([tmp_path / "a.csv", tmp_path / "b.parquet"])
     assert [table.name for table in family.tables] == ["a", "b"]
     assert family.name == "a"
+
+
+def test_a_small_table_of_blank_rows_does_not_spoil_the_fit(tmp_path, cars):
+    auto = pd.read_csv(cars / "auto.csv")[["mpg", "weight", "year"]]
+    auto.to_csv(tmp_path / "auto.csv", index=False)
+    small = auto.head(10).copy()
+    small.loc[2:7] = None
+    small.to_csv(tmp_path / "small.csv", index=False)
+    dataset = load_family(family_of_paths([tmp_path / "auto.csv", tmp_path / "small.csv"]))
+    fitted = fit_network(dataset, choose_settings("moe", dataset.n_cells, epochs=5))
+    assert all(np.isfinite(check.score) for check in fitted.checks)
+    assert fitted.checks[-1].score < 1
+
+
+def test_a_few_forgotten_codes_for_missing_do_not_rule_the_answers(tmp_path):
+    rng = np.random.default_rng(0)
+    x = rng.normal(100, 10, 600)
+    frame = pd.DataFrame({"x": x, "y": 2 * x + rng.normal(size=600), "z": rng.normal(size=600)})
+    frame.loc[[5, 50, 500], "y"] = 99_999_999
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    answer = run_training("fit", str(tmp_path / "t.csv"), "--out", str(tmp_path / "b"))
+    assert answer.returncode == 0, answer.stderr
+    values = Predictor.load(tmp_path / "b").predict({"x": [90.0, 100.0, 110.0]}, "y").values
+    assert values == pytest.approx([180, 200, 220], abs=8)
+
+
+def test_a_wide_table_is_asked_some_columns_at_a_time(tmp_path):
+    rng = np.random.default_rng(0)
+    hidden = rng.normal(size=(200, 1))
+    wide = pd.DataFrame(hidden + 0.3 * rng.normal(size=(200, 40)), columns=[f"c{i}" for i in range(40)])
+    wide.to_csv(tmp_path / "w.csv", index=False)
+    dataset = load_family(family_of_paths([tmp_path / "w.csv"]))
+    fitted = fit_network(dataset, choose_settings("moe", dataset.n_cells, epochs=20))
+    assert min(check.score for check in fitted.checks) < 0.6
+
+
+def test_an_epoch_deals_every_row_once():
+    from training.fit import _Deck
+
+    deck = _Deck(np.arange(100), np.random.default_rng(0))
+    assert sorted(np.concatenate([deck.draw(25) for _ in range(4)])) == list(range(100))
+    assert len(deck.draw(250)) == 250
+
+
+def test_settings_come_from_the_environment_too(small_family, tmp_path):
+    import os
+
+    environment = {**os.environ, "TABGLOT_EPOCHS": "1", "TABGLOT_SEED": "7"}
+    answer = run_training("fit", str(small_family), "--out", str(tmp_path / "b"), env=environment)
+    assert answer.returncode == 0, answer.stderr
+    manifest = json.loads((tmp_path / "b" / "bundle.json").read_text())
+    assert (manifest["seed"], manifest["training"]["settings"]["epochs"]) == (7, 1.0)

@@ -7,7 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from model.errors import CellError
+from model import codec
+from model.errors import AskError, CellError
 from model.runtime import Predictor
 
 ROW = {"cylinders": [8], "weight": [3504], "horsepower": [130], "year": [70]}
@@ -61,12 +62,16 @@ def test_absent_null_and_nan_are_the_same_and_its_own_cell_is_not_looked_at(pred
 
 
 def test_nothing_observed_gives_the_columns_own_distribution(predictor):
-    for row in ({"weight": [None]}, {"mpg": [None]}):
-        answer = predictor.predict(row, "origin")
-        assert np.isfinite(answer.mass).all()
-        shares = predictor.schema.features[predictor.schema.index["origin"]].shares
-        assert np.abs(answer.mass[0] - shares).max() < 0.15
-    assert math.isfinite(predictor.predict({"year": [None]}, "mpg").values[0])
+    for feature in predictor.schema.features:
+        for row in ({"weight": [None]}, {feature.name: [None]}):
+            answer = predictor.predict(row, feature.name)
+            if feature.is_number:
+                _, _, mass = codec.read_pieces(feature.knots, np.asarray([feature.shares]))
+                assert np.abs(answer.mass - mass).max() < 1e-5
+            else:
+                assert np.abs(answer.mass[0] - feature.shares).max() < 1e-5
+            if feature.kind == "numeric":
+                assert answer.values[0] == pytest.approx(feature.knots.mean, rel=1e-5)
 
 
 def test_rows_columns_and_batches_in_any_order_give_the_same_answers(predictor, cars):
@@ -92,7 +97,7 @@ def test_pieces_of_a_large_request_fit_together(predictor, monkeypatch):
 
 def test_impute_answers_the_holes_and_only_them(predictor):
     columns = {"weight": [3504, None, 2000], "horsepower": [None, 130, None], "cylinders": [8, 8, 4]}
-    filled = predictor.impute(columns, interval=0.9)
+    filled = predictor.impute(columns, interval=0.9)  # other holes in each row
     assert {name: rows.tolist() for name, rows in filled.rows.items()} == {"weight": [1], "horsepower": [0, 2]}
     one = predictor.predict({"weight": [3504], "cylinders": [8]}, "horsepower", interval=0.9)
     assert filled.filled["horsepower"].values[0] == pytest.approx(one.values[0], abs=1e-3)
@@ -114,7 +119,7 @@ def test_an_unknown_column_is_refused_with_the_nearest_name_or_ignored(predictor
     assert "'wieght' ignored" in answer.warnings[0]
     with pytest.raises(CellError, match="did you mean 'mpg'"):
         predictor.predict(ROW, "mgp")
-    with pytest.raises(CellError, match="did you mean 'mtcars'"):
+    with pytest.raises(AskError, match="there is no table 'mtcar'; did you mean 'mtcars'"):
         predictor.predict(ROW, "mpg", table="mtcar")
 
 
@@ -181,3 +186,82 @@ def test_the_command_line_answers_a_question(small_bundle: Path, capsys):
 
 def test_a_thread_count_can_be_chosen(small_bundle: Path):
     assert Predictor.load(small_bundle, threads=2).predict(ROW, "mpg").values
+
+
+def test_impute_asks_rows_with_the_same_holes_in_one_pass_and_gives_the_same(predictor):
+    alike = predictor.impute(
+        {"weight": [3000, 2000], "year": [70, 80], "mpg": [None, None], "horsepower": [None, None]}
+    )
+    for name in ("mpg", "horsepower"):
+        alone = predictor.predict({"weight": [3000, 2000], "year": [70, 80]}, name)
+        assert alike.filled[name].values == pytest.approx(alone.values, abs=1e-3)
+
+
+def test_impute_asks_for_holes_alone(predictor, monkeypatch):
+    asked = []
+    ask = Predictor.ask
+    monkeypatch.setattr(
+        Predictor, "ask", lambda *a, **k: asked.append((len(a[1].positions), len(a[2]))) or ask(*a, **k)
+    )
+    n = 60
+    columns = {name: [1.0] * n for name in ("mpg", "weight", "horsepower", "acceleration")}
+    for row in range(n):
+        columns[list(columns)[row % 4]][row] = None
+    predictor.impute(columns)
+    assert sum(rows * questions for rows, questions in asked) == n
+
+
+def test_a_category_never_seen_was_observed_and_is_not_imputed(predictor):
+    filled = predictor.impute({"class": ["Spaceships", None], "mpg": [20, 20]})
+    assert filled.rows["class"].tolist() == [1]
+
+
+def test_no_rows_and_no_columns_are_answered(predictor):
+    assert predictor.predict({"weight": []}, "mpg", interval=0.9, explain=True).values == []
+    assert predictor.predict({}, "mpg").values == []
+    assert predictor.impute({"weight": []}).rows == {}
+    nothing = predictor.predict({"mpg": [None, None]}, "mpg", explain=True).experts
+    assert nothing.contributions.shape == (2, 0)
+
+
+@pytest.mark.parametrize(
+    "columns", [{"weight": [1, 2], "year": [70]}, {"weight": "heavy"}, {"weight": 3}, {"weight": np.zeros((2, 2))}]
+)
+def test_columns_that_are_no_columns_are_refused(predictor, columns):
+    with pytest.raises((AskError, CellError), match=r"one (cell )?per row"):
+        predictor.predict(columns, "mpg")
+
+
+@pytest.mark.parametrize("interval", [0, 1, -1, 1.5, math.nan, "0.9"])
+def test_an_interval_that_is_none_is_refused(predictor, interval):
+    with pytest.raises(AskError, match="between 0 and 1"):
+        predictor.predict({"weight": [3000]}, "mpg", interval=interval)
+
+
+@pytest.mark.parametrize("cell", [math.inf, -math.inf])
+def test_infinity_is_no_category(predictor, cell):
+    with pytest.raises(CellError, match="not a finite number"):
+        predictor.predict({"class": [cell]}, "mpg")
+
+
+def test_huge_whole_numbers_are_merely_unseen_categories(predictor):
+    assert "never seen" in predictor.predict({"class": [10**400]}, "mpg").warnings[0]
+
+
+def test_a_unit_that_turns_the_axis_around_keeps_order(predictor):
+    from model.schema import Link
+
+    links = {"less": Link("less", "mpg", scale=-1.0), "weight": Link("weight", "weight")}
+    turned = predictor.predict({"weight": [3000]}, "less", links=links, interval=0.9, explain=True)
+    plain = predictor.predict({"weight": [3000]}, "mpg", interval=0.9)
+    assert turned.values[0] == pytest.approx(-plain.values[0])
+    assert turned.interval[0] == pytest.approx([-end for end in reversed(plain.interval[0])])
+    assert turned.lows == sorted(turned.lows)
+    assert all(low <= high for low, high in zip(turned.lows, turned.highs, strict=True))
+    assert turned.experts.score[0] == pytest.approx(turned.values[0], rel=1e-4)
+
+
+def test_the_value_lies_in_its_interval(predictor, cars):
+    frame = pd.read_csv(cars / "auto.csv")[["weight", "year", "horsepower"]]
+    answer = predictor.predict({c: frame[c].tolist() for c in frame}, "mpg", interval=0.5)
+    assert all(low <= value <= high for value, (low, high) in zip(answer.values, answer.interval, strict=True))

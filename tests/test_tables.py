@@ -71,7 +71,7 @@ def test_delimiters_byte_order_marks_quotes_and_white_space_are_understood(write
     rows = "\n".join(f' {i % 7} ;"a;\nb";{i}.5' for i in range(30))
     dataset = load(write_csv("t.csv", f"﻿x;y z;w\n{rows}\n"))
     assert kinds_of(dataset) == {"x": "ordinal", "w": "numeric"}
-    assert dataset.schema.by_table["t"].left_out == {"y z": "constant: the same value in every row"}
+    assert dataset.schema.by_table["t"].left_out == {"y z": "constant in the training rows"}
 
 
 def test_frequent_categories_are_kept_and_the_rest_is_other(write_csv):
@@ -208,3 +208,125 @@ def test_mistakes_in_family_toml_are_named(tmp_path, text, message):
     frame.to_csv(tmp_path / "a.csv", index=False)
     with pytest.raises((FamilyError, TableError), match=message):
         load_family(read_family(write_family(tmp_path, text)))
+
+
+def test_a_number_column_with_a_stray_code_is_not_silently_lost(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"chol": rng.integers(100, 400, 60).astype(str), "x": rng.normal(size=60)})
+    frame.loc[7, "chol"] = "?"
+    frame.to_csv(tmp_path / "b.csv", index=False)
+    with pytest.raises(TableError, match=r"column 'chol': nearly all cells are numbers, but not '\?'") as caught:
+        load(tmp_path / "b.csv")
+    assert "missing = ['?']" in str(caught.value)
+    family = write_family(tmp_path, '[tables.b]\npath = "b.csv"\nmissing = ["?"]\n')
+    assert kinds_of(load_family(read_family(family))) == {"chol": "numeric", "x": "numeric"}
+
+
+def test_missing_is_missing_with_space_around_it_and_in_parquet_text(tmp_path, write_csv):
+    rows = "\n".join(f"{i % 7}, {'NA' if i % 5 == 0 else i * 1.5}" for i in range(40))
+    assert kinds_of(load(write_csv("t.csv", f"a , b\n{rows}\n"))) == {"a": "ordinal", "b": "numeric"}
+    pd.DataFrame({"a": ["NA", *map(str, range(30))], "b": np.arange(31) % 12}).to_parquet(tmp_path / "p.parquet")
+    assert kinds_of(load(tmp_path / "p.parquet"))["a"] == "numeric"
+
+
+def test_text_that_looks_like_numbers_stays_text_where_the_family_says_so(tmp_path):
+    frame = pd.DataFrame({"zip": ["01234", "10115", "00501"] * 10, "origin": ["1.0", "2.0", ""] * 10, "x": range(30)})
+    frame["x"] = frame["x"] % 13
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    family = '[tables.a]\npath = "a.csv"\n[kinds]\nzip = "categorical"\norigin = "categorical"\n'
+    features = load_family(read_family(write_family(tmp_path, family))).schema.features
+    assert set(features[0].categories) == {"01234", "10115", "00501"}
+    assert set(features[1].categories) == {"1", "2"}
+
+
+def test_parquet_types_of_all_sorts_are_read(tmp_path):
+    import datetime
+    from decimal import Decimal
+
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    n = 40
+    days = [datetime.datetime(2020, 1, 1) + datetime.timedelta(days=i, microseconds=i) for i in range(n - 1)]
+    table = pa.table(
+        {
+            "big": pa.array([2**53 + 1 + i % 9 for i in range(n)]),
+            "nanos": pa.array([*days, datetime.datetime(9999, 12, 31)], pa.timestamp("us")).cast(
+                pa.timestamp("s"), safe=False
+            ),
+            "zoned": pa.array([*days, None], pa.timestamp("us", tz="Europe/Berlin")),
+            "date": pa.array([d.date() for d in days] + [None], pa.date32()),
+            "wait": pa.array([datetime.timedelta(seconds=i % 12) for i in range(n)], pa.duration("ns")),
+            "cost": pa.array([Decimal(i) / 4 for i in range(n)], pa.decimal128(10, 2)),
+            "word": pa.array(["a", "b"] * (n // 2)).dictionary_encode(),
+            "large": pa.array(["u", None] * (n // 2), pa.large_string()),
+            "flag": pa.array([True, None, False, True] * (n // 4)),
+            "nothing": pa.nulls(n),
+            "nested": pa.array([[1]] * n),
+        }
+    )
+    pa.parquet.write_table(table, tmp_path / "t.parquet")
+    dataset = load(tmp_path / "t.parquet")
+    kinds = kinds_of(dataset)
+    assert kinds["zoned"] == kinds["date"] == kinds["nanos"] == "datetime"
+    assert kinds["cost"] == kinds["wait"] == "numeric"
+    assert kinds["word"] == "categorical"
+    assert kinds["flag"] == "boolean"
+    assert dataset.schema.features[dataset.schema.index["wait"]].knots.values[-1] == 11.0
+    left_out = dataset.schema.by_table["t"].left_out
+    assert "type list" in left_out["nested"]
+    assert left_out["nothing"] == "only missing values"
+
+
+def test_dates_with_and_without_a_zone_may_be_mixed(write_csv):
+    cells = ["2020-01-01", "2020-01-02T10:00:00Z", "2020-01-03 10:00:00", "2020-01-04T10:00:00+02:00"] * 8
+    dataset = load(write_csv("t.csv", "d,x\n" + "\n".join(f"{c},{i % 11}" for i, c in enumerate(cells))))
+    assert kinds_of(dataset)["d"] == "datetime"
+    first = dataset.schema.features[0].knots.values
+    assert first[-1] - first[0] == 3 * 86_400 + 8 * 3600
+
+
+def test_an_unclosed_quote_is_named_and_does_not_swallow_rows(write_csv):
+    rows = [f"{i % 7},{i}.5" for i in range(60)]
+    rows[30] = '1,"oops'
+    with pytest.raises(TableError, match="quoted cell that never ends"):
+        load(write_csv("t.csv", "a,b\n" + "\n".join(rows) + "\n"))
+
+
+def test_a_yearly_series_is_no_identifier_but_a_customer_number_is(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {"year": range(1950, 1990), "customer_id": rng.integers(0, 10**6, 40), "x": rng.normal(size=40)}
+    )
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    assert set(kinds_of(load(tmp_path / "t.csv"))) == {"year", "x"}
+
+
+def test_infinity_can_be_declared_missing(tmp_path):
+    frame = pd.DataFrame({"x": [np.inf, *(np.arange(30) * 1.5)], "y": np.arange(31) % 12})
+    frame.to_parquet(tmp_path / "a.parquet")
+    with pytest.raises(TableError, match="row 1, column 'x': inf"):
+        load(tmp_path / "a.parquet")
+    family = write_family(tmp_path, '[tables.a]\npath = "a.parquet"\nmissing = ["inf"]\n')
+    assert np.isnan(load_family(read_family(family)).tables[0].positions[0, 0])
+
+
+def test_a_target_that_is_left_out_is_an_error(tmp_path):
+    pd.DataFrame({"k": ["same"] * 20, "x": np.arange(20) % 12, "y": np.arange(20) % 11}).to_csv(
+        tmp_path / "a.csv", index=False
+    )
+    family = write_family(tmp_path, 'target = "k"\n[tables.a]\npath = "a.csv"\n')
+    with pytest.raises(FamilyError, match="target 'k' is no feature: it is left out"):
+        load_family(read_family(family))
+
+
+def test_the_truth_of_held_out_rows_is_kept_as_it_is(tmp_path):
+    frame = pd.DataFrame({"x": np.arange(100) * 1.5, "c": ["a", "b"] * 50})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    held = load(tmp_path / "t.csv").tables[0].held_out
+    frame.loc[held, "x"] = 1e6
+    frame.loc[held, "c"] = "new"
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    truth = load(tmp_path / "t.csv").tables[0].truth
+    assert (truth[:, 0] == 1e6).all()
+    assert (truth[:, 1] == -1).all()

@@ -1,6 +1,7 @@
 """python -m training: fit bundles from tables, and measure."""
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -56,12 +57,16 @@ def _add_fit_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--threads", type=_natural, help="CPU threads (default: all cores)")
     parser.add_argument("--device", default="cpu", help="cpu (default), cuda, cuda:1, ...")
     parser.add_argument("--quiet", action="store_true", help="print nothing but errors")
+    for option in ("preset", "seed", "epochs", "max_rows", "threads", "device"):
+        value = os.environ.get(f"TABGLOT_{option.upper()}")
+        if value is not None:
+            parser.set_defaults(**{option: value})  # argparse reads texts as if they were given
 
 
 def _natural(text: str) -> int:
     number = int(text)
-    if number < 0:
-        raise argparse.ArgumentTypeError(f"{text} is less than 0")
+    if not 0 <= number < 2**31:
+        raise argparse.ArgumentTypeError(f"{text} is not between 0 and {2**31 - 1}")
     return number
 
 

@@ -36,8 +36,9 @@ def fit_family(family: Family, args: argparse.Namespace) -> None:
 
 
 def _fit_dataset(dataset: Dataset, args: argparse.Namespace, progress: Progress) -> None:
-    # Threads that wait by spinning take seven times as long once a neighbour wants the same cores.
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    # Threads that wait by spinning for long lose all they have once a neighbour wants the same cores.
+    os.environ.setdefault("GOMP_SPINCOUNT", "10000")
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # what determinism needs on a GPU
     import torch
 
     from training.bundling import bundle_fitted
@@ -60,7 +61,7 @@ def _fit_dataset(dataset: Dataset, args: argparse.Namespace, progress: Progress)
     size = f"{len(dataset.schema.features)} features on {dataset.n_rows:,} rows"
     progress.start(f"fitting {size}, preset {settings.preset}")
     started = time.monotonic()
-    with join_team() as team:
+    with join_team(device) as team:
         fitted = fit_network(dataset, settings, seed=args.seed, device=device, team=team, report=report)
         progress.close()
         if not team.leads:
@@ -72,11 +73,14 @@ def _fit_dataset(dataset: Dataset, args: argparse.Namespace, progress: Progress)
 
 
 def _check_device(device: str) -> str:
+    """The device as torch names it; under torchrun each process takes a GPU of its own."""
     import torch
 
+    if device == "cuda":
+        device = f"cuda:{os.environ.get('LOCAL_RANK', '0')}"
     try:
-        torch.zeros(1, device=device)
-    except (RuntimeError, AssertionError) as error:
+        float(torch.zeros(1, device=device))
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
         reason = str(error).splitlines()[0]
         raise FamilyError(f"--device {device}: it cannot be used here: {reason}") from error
     return device

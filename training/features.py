@@ -1,5 +1,7 @@
 """From the columns that are one feature to that feature: its kind, and its codec fitted on training rows."""
 
+import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -12,7 +14,7 @@ from model.errors import FamilyError
 from model.schema import NUMBER_KINDS, Feature, Kind
 from training.family import Unit
 from training.kinds import choose_categories, kind_of_numbers
-from training.reading import RawColumn, RawTable
+from training.reading import RawColumn, RawTable, is_number
 
 # Rare categories are listed in the bundle, so that they are told from words never seen.
 MOST_RARE = 10_000
@@ -34,7 +36,11 @@ class Source:
         return f"table {self.table.spec.name!r} column {self.column.name!r}"
 
     def numbers(self) -> NDArray[np.float64]:
-        return self.column.numbers * self.unit.scale + self.unit.offset
+        with np.errstate(over="ignore"):
+            numbers = self.column.numbers * self.unit.scale + self.unit.offset
+        if np.isinf(numbers).any():
+            raise FamilyError(f"{self.where}: its unit in family.toml turns some cells into infinity")
+        return numbers
 
 
 def infer_kind(name: str, sources: Sequence[Source]) -> Kind:
@@ -44,7 +50,7 @@ def infer_kind(name: str, sources: Sequence[Source]) -> Kind:
             raise FamilyError(_say_clash(name, first, other))
     for source in sources:
         if source.unit != Unit() and source.column.storage != "number":
-            raise FamilyError(f"{source.where}: it has a unit in family.toml, but it holds {_example(source.column)}")
+            raise FamilyError(f"{source.where}: it has a unit in family.toml, but holds {_example(source.column)}")
     match first.column.storage:
         case "number":
             return kind_of_numbers([source.numbers() for source in sources])
@@ -55,21 +61,31 @@ def infer_kind(name: str, sources: Sequence[Source]) -> Kind:
 
 
 def _say_clash(name: str, one: Source, two: Source) -> str:
-    first, second = (f"{s.column.storage} in table {s.table.spec.name!r} ({_example(s.column)})" for s in (one, two))
-    other = two.table.spec.name
+    first, second = (f"{_example(s.column)} in table {s.table.spec.name!r}" for s in (one, two))
+    other, column = two.table.spec.name, two.column.name
+    kind = "boolean" if "boolean" in (one.column.storage, two.column.storage) else "categorical"
     return (
-        f"feature {name!r} is {first} but {second}; in family.toml, keep them apart with "
-        f'rename = {{ {two.column.name} = "{name}_{other}" }} under [tables.{other}], list codes for missing cells '
-        f'there, or read both as words with {name} = "categorical" under [kinds]'
+        f"feature {name!r} holds {first}, but {second}; in family.toml, keep them apart with "
+        f"rename = {{ {_key(column)} = {_quote(f'{name}_{other}')} }} under [tables.{_key(other)}], list codes for "
+        f'missing cells there, or read both as {_key(name)} = "{kind}" under [kinds]'
     )
+
+
+def _quote(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _key(name: str) -> str:
+    """A name as a key of a TOML file."""
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _quote(name)
 
 
 def _example(column: RawColumn) -> str:
     """A cell that shows what the column holds: for text, one that is no number."""
     if column.storage in ("text", "boolean"):
-        strange = [word for word in column.words if not word.replace(".", "", 1).lstrip("-").isdigit()]
-        return f"e.g. {(strange or column.words)[0]!r}"
-    return f"e.g. {column.numbers[column.known][0]:g}"
+        strange = [word for word in column.words if not is_number(word)]
+        return f"{column.storage}, e.g. {(strange or column.words)[0]!r}"
+    return f"{column.storage}s, e.g. {column.numbers[column.known][0]:g}"
 
 
 def fit_feature(name: str, kind: Kind, sources: Sequence[Source]) -> Feature:
@@ -89,18 +105,20 @@ def fit_feature(name: str, kind: Kind, sources: Sequence[Source]) -> Feature:
 
 
 def _fit_numbers(name: str, kind: Kind, sources: Sequence[Source]) -> Feature:
+    wanted = "datetime" if kind == "datetime" else "number"
     for source in sources:
-        if source.column.storage not in ("number", "datetime"):
+        if source.column.storage != wanted:
             raise FamilyError(
-                f"feature {name!r} should be {kind}, but {source.where} holds text ({_example(source.column)}); "
+                f"feature {name!r} should be {kind}, but {source.where} holds {_example(source.column)}; "
                 "list codes that mean missing under missing, or change its kind in family.toml"
             )
     parts = [source.numbers()[source.training] for source in sources]
     values = np.concatenate([part[~np.isnan(part)] for part in parts])
-    if len(values) == 0:
+    if len(values) == 0:  # known in held-out rows only: as good as constant
         values = np.zeros(1)
     bins = codec.fit_bins(values, MOST_LEVELS if kind == "ordinal" else codec.N_BINS)
-    bins = replace(bins, spread=_fit_spread(parts, bins.spread))
+    if len(parts) > 1 and len(values) > 1:
+        bins = replace(bins, spread=_fit_spread(parts, bins.spread))
     date_only = kind == "datetime" and bool(np.all(values % 86_400 == 0))
     return _with_shares(Feature(name, kind, bins, date_only=date_only), sources)
 
@@ -112,8 +130,9 @@ def _fit_spread(parts: Sequence[NDArray[np.float64]], overall: float) -> float:
     overall spread alone, errors that matter within a table would not count.
     """
     known = [part[~np.isnan(part)] for part in parts]
-    within = sum(part.var() * len(part) for part in known if len(part)) / max(1, sum(map(len, known)))
-    return float(np.sqrt(overall * max(np.sqrt(within), 1e-3 * overall)))
+    spreads = [(codec.fit_spread(part)[1] / overall, len(part)) for part in known if len(part)]
+    within = np.sqrt(sum(n * spread**2 for spread, n in spreads) / sum(n for _, n in spreads))
+    return overall * float(np.sqrt(np.clip(within, 1e-3, 1.0)))
 
 
 def _with_shares(feature: Feature, sources: Sequence[Source]) -> Feature:
@@ -124,8 +143,10 @@ def _with_shares(feature: Feature, sources: Sequence[Source]) -> Feature:
 def _words(source: Source, kind: Kind) -> tuple[list[str], NDArray[np.int64]]:
     """A column as words and codes (N,), indices into the words, -1 for missing."""
     column = source.column
+    if column.storage == "datetime":
+        raise FamilyError(f"{source.where}: it holds dates; they cannot be read as {kind}")
     if column.storage in ("text", "boolean"):
-        words, codes = column.words, column.codes.astype(np.int64)
+        words, codes = [codec.plain_word(word) for word in column.words], column.codes.astype(np.int64)
     else:
         distinct, codes = np.unique(column.numbers, return_inverse=True)
         words = [codec.word_of(float(number)) for number in distinct if not np.isnan(number)]

@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from model.errors import TableError
 from model.network import MoeNetwork
 from model.paper import PaperNetwork
 from training.objective import cell_losses, hide_cells, member_losses, trivial_answer
@@ -19,8 +20,12 @@ from training.tables import Dataset, FitTable
 
 Network = MoeNetwork | PaperNetwork
 
-# Enough validation rows per table to tell a better network from a worse one.
+# Enough validation rows per table to tell a better network from a worse one, and no more than so many
+# gates a head: wide tables are dear.
 MOST_VALIDATION = 2048
+MOST_GATES = 500_000
+# In a wide table a step asks for some of its columns only: its cost then grows with S, not with S^2.
+MOST_QUESTIONS = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +81,10 @@ def fit_network(
     keeper = _Keeper(network, settings)
     fitted = Fitted(network, settings, seed)
     total, since = 0.0, 0
-    for step, (part, truth, seen) in enumerate(_batches(parts, settings, n_steps, seed, team)):
+    for step, batch in enumerate(_batches(parts, settings, n_steps, seed, team)):
         for group in optimizer.param_groups:
             group["lr"] = settings.learning_rate * _pace(step / n_steps, settings)
-        answer = network(part.columns, seen, part.columns)
-        losses = cell_losses(answer, truth, network.layout, part.columns, settings)
-        loss = member_losses(losses, truth, part.weights).sum()
+        loss = _losses(network, batch, settings).sum()
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         _settle_gradients(network, settings, team)
@@ -103,8 +106,12 @@ def fit_network(
 def _prepare(network: Network, table: FitTable, dataset: Dataset, settings: FitSettings, seed: int) -> _Part:
     """Split a table's training rows, for each member in its own way."""
     device = network.layout.word.device
-    pool = np.random.default_rng(seed).permutation(np.flatnonzero(~table.held_out))
-    n_validation = min(MOST_VALIDATION, max(1, int(len(pool) * settings.validation_share)))
+    some_known = ~np.isnan(table.positions).all(axis=1)
+    pool = np.random.default_rng(seed).permutation(np.flatnonzero(~table.held_out & some_known))
+    if len(pool) < 2:
+        raise TableError(f"table {table.name!r}: all of its training rows are empty")
+    most = min(MOST_VALIDATION, max(32, MOST_GATES // len(table.columns) ** 2))
+    n_validation = min(most, max(1, int(len(pool) * settings.validation_share)))
     # Member m stops by the m-th stretch of the shuffled rows and trains on all the others.
     rolled = [np.roll(pool, -m * n_validation) for m in range(settings.shape.n_members)]
     positions = torch.from_numpy(table.positions)
@@ -126,23 +133,59 @@ def _prepare(network: Network, table: FitTable, dataset: Dataset, settings: FitS
     )
 
 
-def _batches(
-    parts: list[_Part], settings: FitSettings, n_steps: int, seed: int, team: Team
-) -> Iterator[tuple[_Part, Tensor, Tensor]]:
-    """Draw a table, then rows of it for each member: (table, true cells, cells that may be seen).
+@dataclass(slots=True)
+class _Batch:
+    """Rows of one table: true cells, cells that may be seen (M, B, S), and which columns are asked (Q,)."""
+
+    part: _Part
+    truth: Tensor
+    seen: Tensor
+    asked: Tensor
+
+
+def _losses(network: Network, batch: _Batch, settings: FitSettings) -> Tensor:
+    """Each member's loss, (M,)."""
+    part, truth = batch.part, batch.truth[..., batch.asked]
+    questions = part.columns[batch.asked]
+    answer = network(part.columns, batch.seen, questions)
+    losses = cell_losses(answer, truth, network.layout, questions, settings)
+    return member_losses(losses, truth, part.weights[batch.asked])
+
+
+def _batches(parts: list[_Part], settings: FitSettings, n_steps: int, seed: int, team: Team) -> Iterator[_Batch]:
+    """Draw a table, then rows of it for each member.
 
     Tables are drawn by the square root of their rows, so that small ones are heard and large ones
-    are not starved. All processes draw the same tables and other rows.
+    are not starved. All processes draw the same tables and questions, and other rows.
     """
     shared, own = np.random.default_rng([seed, 0]), np.random.default_rng([seed, 1, team.rank])
     generator = torch.Generator().manual_seed(seed * 1000 + team.rank)
     odds = np.sqrt([len(part.training[0]) for part in parts])
     n_rows = max(1, settings.batch_rows // team.size)
+    decks = [[_Deck(rows, own) for rows in part.training] for part in parts]
     for choice in shared.choice(len(parts), n_steps, p=odds / odds.sum()):
         part = parts[choice]
-        rows = np.stack([own.choice(rows, n_rows, replace=len(rows) < n_rows) for rows in part.training])
-        truth = part.positions[rows].to(part.columns.device)  # (M, B, S)
-        yield part, truth, hide_cells(truth, settings.hide_share, settings.hide_most, generator)
+        device = part.columns.device
+        rows = np.stack([deck.draw(n_rows) for deck in decks[choice]])
+        truth = part.positions[rows].to(device)  # (M, B, S)
+        n_columns = len(part.columns)
+        asked = shared.permutation(n_columns)[:MOST_QUESTIONS] if n_columns > MOST_QUESTIONS else np.arange(n_columns)
+        seen = hide_cells(truth, settings.hide_share, settings.hide_most, generator)
+        yield _Batch(part, truth, seen, torch.from_numpy(asked).to(device))
+
+
+class _Deck:
+    """Rows in random order, dealt to the last before they are shuffled again: an epoch is an epoch."""
+
+    def __init__(self, rows: NDArray[np.int64], rng: np.random.Generator) -> None:
+        self.rows, self.rng = rows, rng
+        self.left: NDArray[np.int64] = rows[:0]
+
+    def draw(self, n: int) -> NDArray[np.int64]:
+        while len(self.left) < n:
+            self.left = np.concatenate([self.left, self.rng.permutation(self.rows)])
+        drawn, self.left = self.left[:n], self.left[n:]
+        return drawn
 
 
 def _decay_groups(network: Network, settings: FitSettings) -> list[dict[str, object]]:
@@ -186,11 +229,13 @@ def _validate(network: Network, parts: list[_Part], settings: FitSettings) -> Te
     network.eval()
     scores = []
     for part in parts:
-        answer = network(part.columns, part.validation_seen, part.columns)
-        losses = cell_losses(answer, part.validation, network.layout, part.columns, settings)
-        scores.append(member_losses(losses, part.validation, part.weights) / part.trivial)
+        every = torch.arange(len(part.columns), device=part.columns.device)
+        scores.append(_losses(network, _Batch(part, part.validation, part.validation_seen, every), settings))
     network.train()
-    return torch.stack(scores).mean(0)
+    trivial = torch.stack([part.trivial for part in parts])  # (tables, M)
+    known = trivial > 0  # a small table's few validation rows may hold no known cell
+    relative = torch.where(known, torch.stack(scores) / trivial.clamp(min=1e-9), 0.0)
+    return relative.sum(0) / known.sum(0).clamp(min=1)
 
 
 class _Average:

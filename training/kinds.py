@@ -6,8 +6,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from model.errors import TableError, list_some
 from model.schema import Kind
-from training.reading import RawColumn
+from training.reading import RawColumn, is_number
 
 # Whole numbers with at most this many different values are levels of an ordinal.
 MOST_LEVELS = 10
@@ -20,7 +21,7 @@ FREE_TEXT_WORDS = 5.0
 MIN_COVER = 0.3
 
 
-def why_leave_out(column: RawColumn) -> str | None:
+def why_leave_out(table: str, column: RawColumn) -> str | None:
     """Why a column of a table is no feature, in a few words; None if it may be one."""
     known = column.known
     if column.too_many_words:
@@ -28,19 +29,31 @@ def why_leave_out(column: RawColumn) -> str | None:
     if not known.any():
         return "only missing values"
     if column.storage == "text":
+        _check_strays(table, column)
         return _why_leave_out_words(column, int(known.sum()))
     if column.storage == "number" and _is_row_number(column.name, column.numbers[known]):
-        return "identifier: a different whole number in every row"
+        return "identifier: whole numbers that name the rows"
     return None
 
 
 def _is_row_number(name: str, numbers: NDArray[np.float64]) -> bool:
+    """Whether whole numbers only name the rows: called an id, or counting on from 0 or 1 row by row."""
     if len(numbers) < FEW_ROWS or not is_whole(numbers):
         return False
-    ordered = np.unique(numbers)
-    if len(ordered) < len(numbers):
-        return False
-    return bool(ID_NAME.search(name)) or ordered[-1] - ordered[0] == len(ordered) - 1
+    if ID_NAME.search(name):
+        return len(np.unique(numbers)) > 0.5 * len(numbers)
+    return numbers[0] in (0.0, 1.0) and bool(np.all(np.diff(numbers) == 1.0))
+
+
+def _check_strays(table: str, column: RawColumn) -> None:
+    """Many numbers and a few words among them are a number column with undeclared codes."""
+    strays = [repr(word) for word in column.words if not is_number(word)]
+    if len(column.words) > FEW_ROWS and 0 < len(strays) < 0.05 * len(column.words):
+        listed = list_some(strays, ", ")
+        raise TableError(
+            f"table {table!r}, column {column.name!r}: nearly all cells are numbers, but not {listed}; if that means "
+            f"missing, say so in family.toml: missing = [{listed}] under [tables.{table}]; else mend or ignore it"
+        )
 
 
 def _why_leave_out_words(column: RawColumn, n_known: int) -> str | None:

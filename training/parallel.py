@@ -36,12 +36,12 @@ class Team:
 
 
 @contextmanager
-def join_team() -> Iterator[Team]:
+def join_team(device: str) -> Iterator[Team]:
     """Join the other processes if torchrun started us (gloo on CPU, nccl on GPUs)."""
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         yield Team()
         return
-    dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
+    dist.init_process_group("nccl" if device.startswith("cuda") else "gloo")
     try:
         yield Team(dist.get_rank(), dist.get_world_size())
     finally:

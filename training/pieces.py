@@ -2,6 +2,7 @@
 
 import codecs
 import csv
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -16,8 +17,6 @@ from training.family import TableSpec
 IGNORED = "ignored"
 PIECE_BYTES = 4 << 20
 PIECE_ROWS = 65_536
-# Cells that mean missing in any CSV. "None" is left a word: tables use it as a level.
-CSV_MISSING = ["", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "null", "NULL"]
 DELIMITERS = (",", ";", "\t", "|")
 PARQUET_SUFFIXES = {".parquet", ".pq"}
 CSV_SUFFIXES = {".csv", ".tsv", ".txt"}
@@ -30,7 +29,10 @@ class Pieces:
     spec: TableSpec
     schema: pa.Schema
     delimiter: str | None = None
+    header: list[str] = field(default_factory=list)
     skipped: dict[str, str] = field(default_factory=dict)
+    # Every quote of a CSV file has its partner, or else a cell may have swallowed the rows after it.
+    odd_quotes: bool = False
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         if self.delimiter is None:
@@ -43,10 +45,10 @@ class Pieces:
             with pa.parquet.ParquetFile(self.spec.path) as file:
                 for batch in file.iter_batches(PIECE_ROWS, columns=self.schema.names):
                     yield pa.RecordBatch.from_arrays(
-                        [column.cast(self.schema.field(i).type) for i, column in enumerate(batch.columns)],
+                        [column.cast(self.schema.field(i).type, safe=False) for i, column in enumerate(batch.columns)],
                         schema=self.schema,
                     )
-        except (pa.ArrowInvalid, OSError) as error:
+        except (pa.ArrowException, OSError) as error:
             raise TableError(f"{_say(self.spec)}: the Parquet file cannot be read: {error}") from error
 
     def _csv_batches(self, delimiter: str) -> Iterator[pa.RecordBatch]:
@@ -60,15 +62,15 @@ class Pieces:
             with pa.csv.open_csv(
                 self.spec.path,
                 # One thread: only then does Arrow know the number of a ragged row.
-                read_options=pa.csv.ReadOptions(block_size=PIECE_BYTES, use_threads=False),
+                read_options=pa.csv.ReadOptions(
+                    block_size=PIECE_BYTES, use_threads=False, column_names=self.header, skip_rows=1
+                ),
                 parse_options=pa.csv.ParseOptions(
                     delimiter=delimiter, newlines_in_values=True, invalid_row_handler=refuse
                 ),
                 convert_options=pa.csv.ConvertOptions(
                     column_types={name: pa.string() for name in self.schema.names},
                     include_columns=self.schema.names,
-                    null_values=CSV_MISSING,
-                    strings_can_be_null=True,
                 ),
             ) as reader:
                 yield from reader
@@ -78,7 +80,7 @@ class Pieces:
     def _explain(self, error: Exception, ragged: list[pa.csv.InvalidRow]) -> str:
         if ragged:
             row = ragged[0]
-            number = "a row" if row.number is None else f"row {row.number - 1}"
+            number = "a row" if row.number is None else f"row {row.number - 1}"  # the header is the first
             return (
                 f"{_say(self.spec)}: {number} has {row.actual_columns} cells where the header has "
                 f"{row.expected_columns} columns; quote cells that hold the delimiter, or mend the row"
@@ -111,7 +113,7 @@ def _say(spec: TableSpec) -> str:
 def _open_parquet(spec: TableSpec) -> Pieces:
     try:
         schema = pa.parquet.read_schema(spec.path)
-    except (pa.ArrowInvalid, OSError) as error:
+    except (pa.ArrowException, OSError) as error:
         raise TableError(f"{_say(spec)}: not a Parquet file: {error}") from error
     _check_names(spec, schema.names)
     pieces = Pieces(spec, pa.schema([]))
@@ -141,18 +143,20 @@ def _plain_type(kind: pa.DataType) -> pa.DataType | None:
 
 
 def _open_csv(spec: TableSpec) -> Pieces:
-    _check_utf8(spec)
+    n_quotes = _check_utf8(spec)
     header, delimiter = _read_header(spec)
     _check_names(spec, header)
+    # Columns without a name are told apart by their place.
+    header = [name or f"(column {i + 1})" for i, name in enumerate(header)]
     skipped = {name: reason for name in header if (reason := _why_skip(spec, name))}
     kept = [pa.field(name, pa.string()) for name in header if name not in skipped]
-    return Pieces(spec, pa.schema(kept), delimiter, skipped)
+    return Pieces(spec, pa.schema(kept), delimiter, header, skipped, odd_quotes=n_quotes % 2 == 1)
 
 
-def _check_utf8(spec: TableSpec) -> None:
-    """Arrow would only say that some cell is not UTF-8; say which line."""
+def _check_utf8(spec: TableSpec) -> int:
+    """Arrow would only say that some cell is not UTF-8; say which line. Returns the number of quotes."""
     decoder = codecs.getincrementaldecoder("utf-8")()
-    line = 1
+    line, n_quotes = 1, 0
     with spec.path.open("rb") as file:
         while block := file.read(PIECE_BYTES):
             try:
@@ -163,7 +167,8 @@ def _check_utf8(spec: TableSpec) -> None:
                     f"{_say(spec)}: line {line} is not UTF-8 (byte 0x{error.object[error.start]:02x}); "
                     f"save the file as UTF-8, e.g. iconv -f LATIN1 -t UTF-8 {spec.path.name}"
                 ) from None
-            line += block.count(b"\n")
+            line, n_quotes = line + block.count(b"\n"), n_quotes + block.count(b'"')
+    return n_quotes
 
 
 def _read_header(spec: TableSpec) -> tuple[list[str], str]:
@@ -172,8 +177,8 @@ def _read_header(spec: TableSpec) -> tuple[list[str], str]:
         delimiter = max(DELIMITERS, key=lambda d: len(next(csv.reader([line], delimiter=d), [])))
         file.seek(0)
         # A quoted name may span lines, so the reader is given the file, not the line.
-        header = next(csv.reader(file, delimiter=delimiter), [])
-    if not any(name.strip() for name in header):
+        header = [name.strip() for name in next(csv.reader(file, delimiter=delimiter), [])]
+    if not any(header):
         raise TableError(f"{_say(spec)}: its first line is empty; it must hold the column names")
     return header, delimiter
 
@@ -181,16 +186,16 @@ def _read_header(spec: TableSpec) -> tuple[list[str], str]:
 def _why_skip(spec: TableSpec, name: str) -> str | None:
     if name in spec.ignore:
         return IGNORED
-    return None if name.strip() else "its header is empty"
+    return "its header is empty" if re.fullmatch(r"\(column \d+\)", name) else None
 
 
 def _check_names(spec: TableSpec, names: list[str]) -> None:
     if len(names) < 2:
+        shown = f"one column, {names[0]!r}" if names else "no columns"
         raise TableError(
-            f"{_say(spec)}: it has one column, {names[0]!r}; at least two are needed, "
-            "for one to be predicted from the others"
+            f"{_say(spec)}: it has {shown}; at least two are needed, for one to be predicted from the others"
         )
-    twice = sorted({name for name in names if name.strip() and names.count(name) > 1})
+    twice = sorted({name for name in names if name and names.count(name) > 1})
     if twice:
         raise TableError(
             f"{_say(spec)}: column names occur more than once: {list_some([repr(n) for n in twice], ', ')}; "

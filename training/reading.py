@@ -25,6 +25,10 @@ CANDIDATES: tuple[Storage, ...] = ("boolean", "number", "datetime")
 # A text column with more words than this is no category; its cells are not kept.
 MOST_WORDS = 100_000
 BOOLEAN_WORDS = pa.array(["true", "false"])
+# Texts that mean missing in any table. "None" is left a word: tables use it as a level.
+ALWAYS_MISSING = ("", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "null", "NULL")
+# The end of a time that names its zone.
+ZONE = r"(Z|[+-]\d\d:?\d\d)$"
 
 
 @dataclass(slots=True)
@@ -45,7 +49,7 @@ class RawColumn:
         return self.codes >= 0 if self.storage in ("text", "boolean") else ~np.isnan(self.numbers)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class RawTable:
     """A table as read: ``n_rows`` rows of ``columns``; ``skipped`` says why others were not read."""
 
@@ -55,10 +59,15 @@ class RawTable:
     skipped: dict[str, str]
 
 
-def read_table(spec: TableSpec, max_rows: int | None = None, seed: int = 0) -> RawTable:
-    """Read one file; with ``max_rows``, a random sample of its rows, in their order."""
+def read_table(
+    spec: TableSpec, max_rows: int | None = None, seed: int = 0, as_text: frozenset[str] = frozenset()
+) -> RawTable:
+    """Read one file; with ``max_rows``, a random sample of its rows, in their order.
+
+    Columns named in ``as_text`` keep their text as it is: "01234" is then no number.
+    """
     pieces = open_pieces(spec)
-    storages, n_rows = _scan(spec, pieces)
+    storages, n_rows = _scan(spec, pieces, as_text)
     keep = _sample(n_rows, max_rows, seed)
     columns = _collect(spec, pieces, storages, keep)
     return RawTable(spec, int(keep.sum()) if keep is not None else n_rows, columns, pieces.skipped)
@@ -72,22 +81,34 @@ def _sample(n_rows: int, max_rows: int | None, seed: int) -> NDArray[np.bool_] |
     return keep
 
 
-def _scan(spec: TableSpec, pieces: Pieces) -> tuple[dict[str, Storage], int]:
+def _scan(spec: TableSpec, pieces: Pieces, as_text: frozenset[str]) -> tuple[dict[str, Storage], int]:
     """What each column holds, and the number of rows."""
-    possible = {field.name: _storages_of(field.type) for field in pieces.schema}
+    possible = {field.name: _storages_of(field.type, field.name in as_text) for field in pieces.schema}
     n_rows = 0
+    last = None
     for piece in pieces.batches():
         n_rows += len(piece)
+        last = piece if len(piece) else last
         for name, left in possible.items():
             if len(left) > 1:
                 cells = blank(piece.column(name), spec.codes_of(name))
                 possible[name] = [s for s in left if s == "text" or _fits(cells, s)]
     if n_rows == 0:
         raise TableError(f"table {spec.name!r} ({spec.path}): it has a header but no rows")
+    if (
+        last is not None
+        and pieces.odd_quotes
+        and any("\n" in str(cell) for cell in last.slice(len(last) - 1).to_pylist()[0].values())
+    ):
+        raise TableError(
+            f"table {spec.name!r} ({spec.path}): row {n_rows} begins a quoted cell that never ends; close the quote"
+        )
     return {name: left[0] for name, left in possible.items()}, n_rows
 
 
-def _storages_of(kind: pa.DataType) -> list[Storage]:
+def _storages_of(kind: pa.DataType, as_text: bool) -> list[Storage]:
+    if as_text and pa.types.is_string(kind):
+        return ["text"]
     if pa.types.is_boolean(kind):
         return ["boolean"]
     if pa.types.is_temporal(kind) and not pa.types.is_duration(kind):
@@ -108,7 +129,7 @@ def blank(cells: pa.Array, codes: Sequence[str]) -> pa.Array:
     if not pa.types.is_string(cells.type):
         return cells
     cells = pc.utf8_trim_whitespace(cells)
-    return pc.if_else(pc.is_in(cells, value_set=pa.array(["", *codes])), None, cells)
+    return pc.if_else(pc.is_in(cells, value_set=pa.array([*ALWAYS_MISSING, *codes])), None, cells)
 
 
 def convert(cells: pa.Array, storage: Storage) -> pa.Array:
@@ -118,7 +139,8 @@ def convert(cells: pa.Array, storage: Storage) -> pa.Array:
     if storage == "datetime":
         return _to_seconds(cells)
     if pa.types.is_duration(cells.type):
-        cells = pc.cast(cells, pa.duration("us")).cast(pa.int64())
+        micros = pc.cast(pc.cast(cells, pa.duration("us"), safe=False), pa.int64())
+        return pc.divide(pc.cast(micros, pa.float64(), safe=False), 1e6)
     return pc.cast(cells, pa.float64(), safe=False)
 
 
@@ -133,13 +155,24 @@ def _to_boolean(cells: pa.Array) -> pa.Array:
 
 def _to_seconds(cells: pa.Array) -> pa.Array:
     if pa.types.is_string(cells.type):
-        # Arrow reads ISO 8601 only, and either all cells carry a zone or none does.
-        try:
-            cells = pc.cast(cells, pa.timestamp("us"))
-        except pa.ArrowInvalid:
-            cells = pc.cast(cells, pa.timestamp("us", tz="UTC"))
-    micros = pc.cast(pc.cast(cells, pa.timestamp("us", tz=getattr(cells.type, "tz", None))), pa.int64())
-    return pc.divide(pc.cast(micros, pa.float64()), 1e6)
+        cells = _to_time(cells)
+    kind = pa.timestamp("us", tz=getattr(cells.type, "tz", None))
+    micros = pc.cast(pc.cast(cells, kind, safe=False), pa.int64())
+    return pc.divide(pc.cast(micros, pa.float64(), safe=False), 1e6)
+
+
+def _to_time(cells: pa.Array) -> pa.Array:
+    """ISO 8601 text as timestamps; a time without a zone is UTC."""
+    try:
+        return pc.cast(cells, pa.timestamp("us"))
+    except pa.ArrowInvalid:
+        # Arrow wants a zone in all cells or in none.
+        dated = pc.if_else(
+            pc.greater(pc.utf8_length(cells), 10), cells, pc.binary_join_element_wise(cells, "00:00", " ")
+        )
+        with_zone = pc.binary_join_element_wise(dated, "Z", "")
+        zoned = pc.if_else(pc.match_substring_regex(cells, ZONE.replace("[+-]", ":.*[+-]")), dated, with_zone)
+        return pc.cast(zoned, pa.timestamp("us", tz="UTC"))
 
 
 def _collect(
@@ -162,7 +195,7 @@ class _Collector:
         self.spec = spec
         self.column = RawColumn(name, storage)
         self.codes = spec.codes_of(name)
-        self.number_codes = [float(c) for c in self.codes if _is_number(c)]
+        self.number_codes = [float(c) for c in self.codes if is_number(c)]
         self.parts: list[NDArray[np.float64] | NDArray[np.int32]] = []
         self.index: dict[str, int] = {}
 
@@ -180,6 +213,8 @@ class _Collector:
             self.parts.append(values if rows is None else values[rows.to_numpy(zero_copy_only=False)])
 
     def _check(self, values: NDArray[np.float64], start: int) -> NDArray[np.float64]:
+        if self.number_codes and self.column.storage == "number":
+            values = np.where(np.isin(values, self.number_codes), np.nan, values)
         infinite = np.flatnonzero(np.isinf(values))
         if len(infinite):
             raise TableError(
@@ -187,8 +222,6 @@ class _Collector:
                 f"{values[infinite[0]]} is not a finite number; mend the file, or, if it stands for a missing "
                 f'value, list it in family.toml: missing = ["{values[infinite[0]]}"]'
             )
-        if self.number_codes and self.column.storage == "number":
-            return np.where(np.isin(values, self.number_codes), np.nan, values)
         return values
 
     def _add_words(self, cells: pa.Array) -> None:
@@ -213,7 +246,8 @@ class _Collector:
         return self.column
 
 
-def _is_number(text: str) -> bool:
+def is_number(text: str) -> bool:
+    """Whether a text reads as a number."""
     try:
         float(text)
     except ValueError:

@@ -8,11 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model import codec
+from model.answers import Outputs, n_choices
 from model.runtime import Cells, Predictor
 from model.schema import Feature, Link, Schema
 from training.tables import Dataset, FitTable
 
-Floats = NDArray[np.float32] | NDArray[np.float64]
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,17 +44,16 @@ def score_tables(predictor: Predictor, dataset: Dataset) -> list[Score]:
 
 def _score_table(predictor: Predictor, schema: Schema, table: FitTable) -> Iterable[Score]:
     held = table.positions[table.held_out]
-    outputs = predictor.ask(Cells((), table.columns, held), table.columns.tolist())
     links = {link.feature: link for link in schema.by_table[table.name].links}
     for j, index in enumerate(table.columns):
         feature = schema.features[index]
-        known = ~np.isnan(held[:, j])
+        known = ~np.isnan(table.truth[:, j])
         training = table.positions[~table.held_out, j]
         training = training[~np.isnan(training)]
         if not known.any() or len(training) == 0:
             continue
-        logits, point = outputs["logits"][known, j, : feature.n_values], outputs["point"][known, j]
-        metric, value, trivial = _score_column(feature, logits, point, held[known, j], training)
+        outputs = predictor.ask(Cells.of(table.columns, held[known]), [int(index)])
+        metric, value, trivial = _score_column(feature, outputs, table.truth[known, j], training)
         link = links[feature.name]
         unit = _unit(feature, link) if metric == "rmse" else 1.0
         yield Score(
@@ -74,16 +74,19 @@ def _unit(feature: Feature, link: Link) -> float:
 
 
 def _score_column(
-    feature: Feature, logits: Floats, point: Floats, truth: codec.Positions, training: codec.Positions
+    feature: Feature, outputs: Outputs, truth: Floats, training: codec.Positions
 ) -> tuple[str, float, float]:
     if feature.kind in ("numeric", "datetime"):
         knots = np.asarray(feature.knots.values)
-        want, seen = (np.interp(p, np.arange(len(knots)), knots) for p in (truth, training))
-        expected = codec.read_point(feature.knots, point.astype(np.float64))
-        return "rmse", _rmse(expected - want), _rmse(seen.mean() - want)
-    mode = np.bincount(np.rint(training).astype(int)).argmax()
-    right = np.rint(truth) == logits.argmax(axis=1)
-    return "accuracy", float(right.mean()), float((np.rint(truth) == mode).mean())
+        seen = np.interp(training, np.arange(len(knots)), knots)
+        expected = codec.read_point(feature.knots, outputs["point"][:, 0].astype(np.float64))
+        return "rmse", _rmse(expected - truth), _rmse(seen.mean() - truth)
+    guess = outputs["logits"][:, 0, : n_choices(feature)].argmax(axis=1).astype(np.float64)
+    mode = np.full(len(truth), np.bincount(np.rint(training).astype(int)).argmax(), dtype=np.float64)
+    if feature.is_number:  # levels
+        levels = np.asarray(feature.knots.values)
+        guess, mode = levels[guess.astype(int)], levels[mode.astype(int)]
+    return "accuracy", float((guess == truth).mean()), float((mode == truth).mean())
 
 
 def _rmse(errors: Floats) -> float:
@@ -113,4 +116,6 @@ def _row(s: Score) -> tuple[str, ...]:
 def _show(number: float) -> str:
     if abs(number) >= 1000:
         return f"{number:,.0f}"
-    return f"{number:.3f}" if abs(number) < 10 else f"{number:.1f}"
+    if abs(number) >= 10:
+        return f"{number:.1f}"
+    return f"{number:.3f}" if abs(number) >= 0.01 or number == 0 else f"{number:.2g}"

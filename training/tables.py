@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from model import codec
 from model.errors import FamilyError, TableError, list_some
 from model.schema import Feature, Link, Schema, Table
-from training.family import Family, Unit
+from training.family import Family, TableSpec, Unit
 from training.features import Source, encode_source, fit_feature, infer_kind
 from training.kinds import why_leave_out
 from training.pieces import IGNORED
@@ -25,13 +25,16 @@ class FitTable:
     """A table ready to be fitted: N rows of S columns.
 
     ``columns`` (S,): which feature each column is. ``positions`` (N, S): where its cells sit, NaN
-    for missing. ``held_out`` (N,): rows that no part of the fit may learn from.
+    for missing. ``held_out`` (N,): rows that no part of the fit may learn from. ``truth`` (held-out
+    rows, S): their numbers as they are, beyond the fitted range too; the index of their words, -1
+    for words never seen in training; NaN for missing.
     """
 
     name: str
     columns: NDArray[np.int64]
     positions: codec.Positions
     held_out: NDArray[np.bool_]
+    truth: NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +67,15 @@ def load_family(
     family: Family, *, max_rows: int | None = None, seed: int = 0, say: Callable[[str], None] = lambda _: None
 ) -> Dataset:
     """Read all tables of a family and encode them; ``say`` is told what is left out and why."""
-    raws = [read_table(spec, max_rows, seed) for spec in family.tables]
+    raws = [read_table(spec, max_rows, seed, _categories_of(family, spec)) for spec in family.tables]
     return build_dataset(family, raws, seed=seed, say=say)
+
+
+def _categories_of(family: Family, spec: TableSpec) -> frozenset[str]:
+    """Columns that family.toml says are categories: their text is taken as it stands."""
+    features = {feature for feature, kind in family.kinds.items() if kind == "categorical"}
+    columns = {column for column, feature in spec.rename.items() if feature in features}
+    return frozenset(columns | (features - set(spec.rename)))
 
 
 def build_dataset(
@@ -81,16 +91,18 @@ def build_dataset(
         feature = fit_feature(name, kind, sources)
         if feature.n_values < 2:
             for source in sources:
-                left_out[raws.index(source.table)][source.column.name] = "constant: the same value in every row"
+                left_out[raws.index(source.table)][source.column.name] = "constant in the training rows"
         else:
             features[name] = feature
-    _check_named(family, features, left_out)
-    schema = Schema(tuple(features.values()))
-    tables = tuple(_encode(raw, groups, schema, held) for raw, held in zip(raws, held_out, strict=True))
     for raw, out in zip(raws, left_out, strict=True):
         for column, reason in out.items():
             if reason != IGNORED:
                 say(f"{raw.spec.name}: {column!r} left out ({reason})")
+    _check_named(family, features, left_out)
+    schema = Schema(tuple(features.values()))
+    tables = tuple(
+        _encode(raw, groups, schema, held, out) for raw, held, out in zip(raws, held_out, left_out, strict=True)
+    )
     links = tuple(_link(raw, groups, schema, out) for raw, out in zip(raws, left_out, strict=True))
     return Dataset(family.name, replace(schema, tables=links), tables, family.target)
 
@@ -112,8 +124,11 @@ def _group(
     for raw, held, out in zip(raws, held_out, left_out, strict=True):
         for column in raw.columns:
             feature = raw.spec.rename.get(column.name, column.name)
-            reason = why_leave_out(column)
-            if reason and (feature not in family.kinds or not column.known.any()):
+            if feature not in family.kinds:
+                reason = why_leave_out(raw.spec.name, column)
+            else:
+                reason = None if column.known.any() else "only missing values"
+            if reason:
                 out[column.name] = reason
                 continue
             source = Source(raw, column, raw.spec.units.get(feature, Unit()), ~held)
@@ -132,18 +147,28 @@ def _check_alone(feature: str, source: Source, others: Sequence[Source]) -> None
 
 
 def _encode(
-    raw: RawTable, groups: Mapping[str, Sequence[Source]], schema: Schema, held_out: NDArray[np.bool_]
+    raw: RawTable,
+    groups: Mapping[str, Sequence[Source]],
+    schema: Schema,
+    held_out: NDArray[np.bool_],
+    left_out: Mapping[str, str],
 ) -> FitTable:
-    mine = [(schema.index[n], s) for n in schema.index for s in groups[n] if s.table is raw]
+    mine = [(schema.index[name], s) for name in schema.index for s in groups[name] if s.table is raw]
     if len(mine) < 2:
+        reasons = list_some([f"{column!r} is left out ({reason})" for column, reason in left_out.items()])
         raise TableError(
-            f"table {raw.spec.name!r}: {len(mine)} usable column(s) of {len(raw.columns) + len(raw.skipped)}; at least "
-            "two are needed, for one to be predicted from the others"
+            f"table {raw.spec.name!r}: {len(mine)} usable column(s); at least two are needed, for one to be "
+            f"predicted from the others; {reasons}"
         )
     positions = np.empty((raw.n_rows, len(mine)), dtype=np.float32)
+    truth = np.empty((int(held_out.sum()), len(mine)))
     for j, (index, source) in enumerate(mine):
-        positions[:, j] = encode_source(source, schema.features[index])
-    return FitTable(raw.spec.name, np.asarray([i for i, _ in mine]), positions, held_out)
+        feature = schema.features[index]
+        positions[:, j] = encode_source(source, feature)
+        held = positions[held_out, j].astype(np.float64)
+        unseen = np.isnan(held) & source.column.known[held_out]
+        truth[:, j] = source.numbers()[held_out] if feature.is_number else np.where(unseen, -1.0, held)
+    return FitTable(raw.spec.name, np.asarray([i for i, _ in mine]), positions, held_out, truth)
 
 
 def _link(raw: RawTable, groups: Mapping[str, Sequence[Source]], schema: Schema, left_out: Mapping[str, str]) -> Table:
@@ -157,11 +182,15 @@ def _link(raw: RawTable, groups: Mapping[str, Sequence[Source]], schema: Schema,
 
 
 def _check_named(family: Family, features: Mapping[str, Feature], left_out: Sequence[Mapping[str, str]]) -> None:
-    """What family.toml says of features must be about features that there are."""
+    """What family.toml says of features must be about features that there are, or could have been."""
+    dropped: dict[str, str] = {}
+    for spec, out in zip(family.tables, left_out, strict=True):
+        dropped |= {spec.rename.get(column, column): reason for column, reason in out.items()}
+    if family.target is not None and family.target not in features and family.target in dropped:
+        raise FamilyError(f"the target {family.target!r} is no feature: it is left out ({dropped[family.target]})")
     said = {*family.kinds, *([family.target] if family.target else [])}
     said |= {feature for spec in family.tables for feature in spec.units}
-    dropped = {column for out in left_out for column in out}
-    unknown = sorted(name for name in said if name not in features and name not in dropped)
+    unknown = sorted(said - set(features) - set(dropped))
     if unknown:
         raise FamilyError(
             f"family {family.name!r} speaks of features that no table has: "

@@ -19,9 +19,10 @@ def naive_logits(network: MoeNetwork, columns: Tensor, positions: Tensor) -> Ten
     scores = scores + _gate_bias(network, columns).unsqueeze(2)
     scores = scores.masked_fill(~_open(network, columns, positions).unsqueeze(1), CLOSED)
     mixed = (scores.softmax(-1) @ value).permute(0, 2, 3, 1, 4).flatten(-2)  # (M, N, S, D)
-    state = (cells + mixed).reshape(m, b, s, s, -1).diagonal(dim1=2, dim2=3)  # (M, B, D, S): at the masked cell
+    state = mixed.reshape(m, b, s, s, -1).diagonal(dim1=2, dim2=3)  # (M, B, D, S): at the masked cell
+    state = state - (network.masked_cells(columns) @ network.value).transpose(1, 2).unsqueeze(1)
     rows = network.head_rows(columns)[:, :, :-1]
-    logits = torch.einsum("mbdq,mqkd->mbqk", state, rows) + network.bias[:, columns].unsqueeze(1)
+    logits = torch.einsum("mbdq,mqkd->mbqk", state, rows) + network.layout.log_shares[columns]
     return logits.masked_fill(~network.layout.real[columns], CLOSED)
 
 

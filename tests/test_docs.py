@@ -1,0 +1,103 @@
+"""The documents say what is so: commands run, options are listed, links lead somewhere."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from model.onnx_names import CONTRACT, INPUTS
+from training.__main__ import _parser
+from training.demo import write_demo
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+NUMBER = re.compile(r"[-+]?\d+\.?\d*(?:e[-+]\d+)?")
+
+
+@pytest.fixture(scope="session")
+def demo_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which var/bundles/cars is the demo, as after `make run`."""
+    home = tmp_path_factory.mktemp("home")
+    run(["-m", "training", "demo", "--out", "var/bundles/cars", "--quiet"], home)
+    return home
+
+
+def run(args: list[str], home: Path) -> str:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    answer = subprocess.run(
+        [sys.executable, *args], cwd=home, env=environment, capture_output=True, text=True, check=False
+    )
+    assert answer.returncode == 0, answer.stderr
+    return answer.stdout
+
+
+def assert_alike(shown: str, printed: str) -> None:
+    """The same words in the same places; figures may differ a little from machine to machine."""
+    assert sorted(NUMBER.sub("#", shown).split()) == sorted(NUMBER.sub("#", printed).split())
+    first, second = (float(NUMBER.findall(text)[0]) for text in (shown, printed))
+    assert second == pytest.approx(first, rel=0.1)
+
+
+CONSOLE = re.findall(r"```console\n\$ python (.*?)\n(.*?)```", README, re.DOTALL)
+
+
+def test_the_tour_has_answers():
+    assert len(CONSOLE) >= 3
+    assert all(answer.strip() for _, answer in CONSOLE)
+
+
+@pytest.mark.parametrize(("command", "answer"), CONSOLE)
+def test_the_tours_commands_give_the_tours_answers(demo_home, command, answer):
+    assert_alike(answer, run(shlex.split(command), demo_home))
+
+
+def test_the_tours_python_gives_the_tours_answer(demo_home):
+    found = re.search(r"```python\n(.*?)```\n\n```text\n(.*?)```", README, re.DOTALL)
+    assert found is not None
+    program, answer = found.groups()
+    (demo_home / "tour.py").write_text(program)
+    assert_alike(answer, run(["tour.py"], demo_home))
+
+
+def test_the_readmes_family_file_is_understood(tmp_path):
+    from training.family import read_family
+
+    text = re.search(r"```toml\n(.*?)```", README, re.DOTALL)
+    assert text is not None
+    (tmp_path / "family.toml").write_text(text.group(1))
+    family = read_family(tmp_path / "family.toml")
+    assert family.kinds == {"cylinders": "ordinal"}
+    assert family.tables[1].codes_of("hp") == ("0",)
+
+
+def test_every_option_of_fit_is_in_the_readme():
+    fit = _parser()._subparsers._group_actions[0].choices["fit"]
+    options = {text for action in fit._actions for text in action.option_strings if text.startswith("--")}
+    assert not [option for option in options - {"--help"} if f"`{option}" not in README]
+
+
+def test_every_input_and_output_of_the_network_is_in_the_bundles_document():
+    text = (ROOT / "docs" / "bundle.md").read_text(encoding="utf-8")
+    assert not [name for name in (*INPUTS, *CONTRACT[True]) if f"`{name}`" not in text]
+
+
+def test_every_deviation_in_the_code_is_explained():
+    text = (ROOT / "docs" / "model.md").read_text(encoding="utf-8")
+    assert text.count("DEVIATION") >= sum(
+        p.read_text(encoding="utf-8").count("DEVIATION:") for p in (ROOT / "model").glob("*.py")
+    )
+
+
+@pytest.mark.parametrize("path", sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]), ids=lambda p: p.name)
+def test_links_lead_somewhere(path):
+    for target in re.findall(r"\]\((?!http)([^)#]+)", path.read_text(encoding="utf-8")):
+        assert (path.parent / target).exists(), target
+
+
+def test_the_demo_writes_what_the_readme_says(tmp_path):
+    folder = write_demo(tmp_path / "cars").parent
+    assert len(list(folder.glob("*.csv"))) == 8
