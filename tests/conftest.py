@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,7 +14,8 @@ from model.runtime import Predictor
 from model.schema import Feature, Schema
 from training.demo import write_demo
 
-torch.set_num_threads(2)
+# One thread in this process: commands that are started side by side need the other cores.
+torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="session")
@@ -110,11 +110,3 @@ def make_positions(schema: Schema, n_rows: int, missing: float = 0.2, seed: int 
     positions = np.stack(columns, axis=1).astype(np.float32)
     positions[rng.random(positions.shape) < missing] = np.nan
     return positions
-
-
-def fit_args(out: Path, **options: object) -> Namespace:
-    defaults = {
-        "out": out, "force": False, "preset": "moe", "seed": 0, "epochs": None, "max_rows": None,
-        "threads": None, "device": "cpu", "quiet": True, "name": None, "target": None,
-    }  # fmt: skip
-    return Namespace(**(defaults | options))

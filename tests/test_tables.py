@@ -225,7 +225,8 @@ def test_a_number_column_with_a_stray_code_is_not_silently_lost(tmp_path):
 def test_missing_is_missing_with_space_around_it_and_in_parquet_text(tmp_path, write_csv):
     rows = "\n".join(f"{i % 7}, {'NA' if i % 5 == 0 else i * 1.5}" for i in range(40))
     assert kinds_of(load(write_csv("t.csv", f"a , b\n{rows}\n"))) == {"a": "ordinal", "b": "numeric"}
-    pd.DataFrame({"a": ["NA", *map(str, range(30))], "b": np.arange(31) % 12}).to_parquet(tmp_path / "p.parquet")
+    squares = ["NA", *(str(i * i) for i in range(30))]
+    pd.DataFrame({"a": squares, "b": np.arange(31) % 12}).to_parquet(tmp_path / "p.parquet")
     assert kinds_of(load(tmp_path / "p.parquet"))["a"] == "numeric"
 
 
@@ -289,7 +290,7 @@ def test_dates_with_and_without_a_zone_may_be_mixed(write_csv):
 def test_an_unclosed_quote_is_named_and_does_not_swallow_rows(write_csv):
     rows = [f"{i % 7},{i}.5" for i in range(60)]
     rows[30] = '1,"oops'
-    with pytest.raises(TableError, match="quoted cell that never ends"):
+    with pytest.raises(TableError, match="row 31: a quoted cell begins there that never ends"):
         load(write_csv("t.csv", "a,b\n" + "\n".join(rows) + "\n"))
 
 

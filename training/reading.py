@@ -28,7 +28,7 @@ BOOLEAN_WORDS = pa.array(["true", "false"])
 # Texts that mean missing in any table. "None" is left a word: tables use it as a level.
 ALWAYS_MISSING = ("", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "null", "NULL")
 # The end of a time that names its zone.
-ZONE = r"(Z|[+-]\d\d:?\d\d)$"
+ZONE = r":.*(Z|[+-]\d\d:?\d\d)$"
 
 
 @dataclass(slots=True)
@@ -95,15 +95,17 @@ def _scan(spec: TableSpec, pieces: Pieces, as_text: frozenset[str]) -> tuple[dic
                 possible[name] = [s for s in left if s == "text" or _fits(cells, s)]
     if n_rows == 0:
         raise TableError(f"table {spec.name!r} ({spec.path}): it has a header but no rows")
-    if (
-        last is not None
-        and pieces.odd_quotes
-        and any("\n" in str(cell) for cell in last.slice(len(last) - 1).to_pylist()[0].values())
-    ):
-        raise TableError(
-            f"table {spec.name!r} ({spec.path}): row {n_rows} begins a quoted cell that never ends; close the quote"
-        )
+    if pieces.odd_quotes and last is not None:
+        _check_last_row(spec, last, n_rows)
     return {name: left[0] for name, left in possible.items()}, n_rows
+
+
+def _check_last_row(spec: TableSpec, last: pa.RecordBatch, n_rows: int) -> None:
+    """A quote that is never closed swallows all rows after it, and Arrow does not mind."""
+    cells = last.slice(len(last) - 1).to_pylist()[0]
+    if any("\n" in str(cell) for cell in cells.values()):
+        where = f"table {spec.name!r} ({spec.path}), row {n_rows}"
+        raise TableError(f"{where}: a quoted cell begins there that never ends; close the quote")
 
 
 def _storages_of(kind: pa.DataType, as_text: bool) -> list[Storage]:
@@ -171,7 +173,7 @@ def _to_time(cells: pa.Array) -> pa.Array:
             pc.greater(pc.utf8_length(cells), 10), cells, pc.binary_join_element_wise(cells, "00:00", " ")
         )
         with_zone = pc.binary_join_element_wise(dated, "Z", "")
-        zoned = pc.if_else(pc.match_substring_regex(cells, ZONE.replace("[+-]", ":.*[+-]")), dated, with_zone)
+        zoned = pc.if_else(pc.match_substring_regex(cells, ZONE), dated, with_zone)
         return pc.cast(zoned, pa.timestamp("us", tz="UTC"))
 
 
