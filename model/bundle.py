@@ -55,9 +55,11 @@ class Bundle:
 def check_free(out: Path, *, replace: bool = False) -> None:
     """Refuse an --out that is taken or cannot be written, before any work is done."""
     if os.path.lexists(out):
+        is_bundle = not out.is_symlink() and (out / MANIFEST).is_file()
         if not replace:
-            raise BundleError(f"{out} exists already; choose another --out, or replace a bundle with --force")
-        if out.is_symlink() or not (out / MANIFEST).is_file():
+            hint = ", or replace it with --force" if is_bundle else ""
+            raise BundleError(f"{out} exists already; choose another --out{hint}")
+        if not is_bundle:
             raise BundleError(f"{out} is no bundle: it will not be replaced; choose another --out")
     parent = out.absolute().parent
     while not os.path.lexists(parent):

@@ -14,6 +14,8 @@ from model import codec
 from model.errors import CellError, CellProblem
 from model.schema import OTHER, Feature, Link
 
+# Texts that mean missing in any table. "None" is left a word: tables use it as a level.
+ALWAYS_MISSING = ("", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "null", "NULL")
 NUMBER_TYPES = {int, float, type(None)}
 WORD_TYPES = {str, type(None)}
 TRUE_WORDS = {"true", "yes", "y", "t", "1"}
@@ -96,12 +98,13 @@ def _read_one_by_one(feature: Feature, cells: Sequence[Any] | NDArray[Any], link
 
 def _is_blank(cell: str, link: Link) -> bool:
     text = cell.strip()
-    return not text or text in link.missing
+    return text in ALWAYS_MISSING or text in link.missing
 
 
 def _number(cell: Any) -> float:
     if isinstance(cell, bool | np.bool_) or not isinstance(cell, int | float | np.integer | np.floating):
-        raise TypeError(f"expected a number, got {_show(cell)}")
+        hint = ", which is text" if isinstance(cell, str) else ""
+        raise TypeError(f"expected a number, got {_show(cell)}{hint}")
     try:
         return float(cell)
     except OverflowError:
@@ -132,7 +135,8 @@ def _read_words(feature: Feature, cells: Sequence[Any] | NDArray[Any], link: Lin
     for row, cell in enumerate(cells):
         try:
             word = _word(cell)
-            word = None if word is None or word in link.missing else _known_word(feature, word)
+            missing = word is None or word in link.missing or word in ALWAYS_MISSING
+            word = None if missing or word is None else _known_word(feature, word)
         except (TypeError, ValueError) as error:
             problems.append(CellProblem(row, link.column, str(error)))
             word = None

@@ -6,9 +6,8 @@ Axis letters: B rows, S columns, Q questions, K values.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import onnxruntime
@@ -17,13 +16,12 @@ from numpy.typing import NDArray
 from model import codec
 from model.answers import Imputation, Outputs, Prediction, n_choices, read_answer
 from model.bundle import Bundle, read_bundle
-from model.cells import Reading, read_cells, show_value
-from model.errors import AskError, BundleError, CellError, CellProblem, list_some
+from model.cells import Reading, read_cells
+from model.errors import AskError, BundleError, CellError, CellProblem
 from model.explain import Experts, explain_number, explain_value
 from model.onnx_names import ANSWERS, CONTRACT, INPUTS
+from model.requests import Columns, check_interval, check_lengths, nearest, warn_of
 from model.schema import Feature, Link
-
-Columns = Mapping[str, Sequence[Any] | NDArray[Any]]
 
 # Rows are answered in pieces of about this many gates: memory then grows with the answers alone.
 MOST_GATES = 4_000_000
@@ -64,9 +62,9 @@ class Predictor:
         self._n_heads = _count_heads(bundle)
 
     @classmethod
-    def load(cls, path: Path, *, threads: int = 1) -> "Predictor":
+    def load(cls, path: Path | str, *, threads: int = 1) -> "Predictor":
         """Read, verify and open a bundle directory."""
-        return cls(read_bundle(path), threads=threads)
+        return cls(read_bundle(Path(path)), threads=threads)
 
     def links(self, table: str | None) -> dict[str, Link]:
         """What names mean: the columns of a table, or, without one, the features themselves."""
@@ -74,14 +72,21 @@ class Predictor:
             return {name: Link(name, name) for name in self.schema.index}
         known = self.schema.by_table
         if table not in known:
-            raise AskError(f"there is no table {table!r}{_nearest(table, known)}")
+            raise AskError(f"there is no table {table!r}{nearest(table, known)}")
         return {link.column: link for link in known[table].links}
 
     def encode(
-        self, columns: Columns, links: Mapping[str, Link], unknown: Literal["refuse", "ignore"] = "refuse"
+        self,
+        columns: Columns,
+        links: Mapping[str, Link],
+        unknown: Literal["refuse", "ignore"] = "refuse",
+        table: str | None = None,
     ) -> Cells:
-        """Cells to positions; faults in any column are raised together."""
-        n_rows = _check_lengths(columns)
+        """Cells to positions; faults in any column are raised together. Columns of ``table`` that were
+        left out when it was fitted are ignored, with a warning.
+        """
+        left_out = self.schema.by_table[table].left_out if table in self.schema.by_table else {}
+        n_rows = check_lengths(columns)
         names: list[str] = []
         readings: list[Reading] = []
         warnings: list[str] = []
@@ -89,8 +94,10 @@ class Predictor:
         for name, cells in columns.items():
             link = links.get(name)
             if link is None:
-                message = f"there is no such column{_nearest(name, links)}"
-                if unknown == "refuse":
+                message = f"there is no such column{nearest(name, links)}"
+                if name in left_out:
+                    message = f"left out when the table was fitted ({left_out[name]})"
+                elif unknown == "refuse":
                     problems.append(CellProblem(None, name, message))
                 warnings.append(f"column {name!r} ignored: {message}")
                 continue
@@ -101,7 +108,7 @@ class Predictor:
                 continue
             names.append(name)
             readings.append(reading)
-            warnings.extend(_warn(link, self._feature(link), reading))
+            warnings.extend(warn_of(link, self._feature(link), reading))
         if problems:
             raise CellError(problems)
         features = np.asarray([self.schema.index[links[name].feature] for name in names], dtype=np.int64)
@@ -112,6 +119,9 @@ class Predictor:
 
     def ask(self, cells: Cells, asked: Sequence[int], *, explain: bool = False) -> Outputs:
         """Run the network: one question per asked feature, for every row, in pieces."""
+        if explain and not self.bundle.is_additive:
+            preset = self.bundle.manifest["preset"]
+            raise AskError(f"model {self.bundle.name!r} (preset {preset!r}) has no exact contributions to explain")
         features, positions = cells.features, cells.positions
         if len(features) == 0:  # nothing observed: one missing cell says the same and has a shape
             features, positions = np.asarray(asked[:1], np.int64), np.full((len(positions), 1), np.nan, np.float32)
@@ -143,20 +153,14 @@ class Predictor:
     ) -> Prediction:
         """Predict one column from whatever the rows hold of the others; its own cells are not looked at."""
         links = self.links(table) if links is None else links
-        _check_interval(interval)
-        _check_named(target, links)
-        if explain and not self.bundle.is_additive:
-            preset = self.bundle.manifest["preset"]
-            raise AskError(f"model {self.bundle.name!r} (preset {preset!r}) has no exact contributions to explain")
-        n_rows = _check_lengths(columns)
-        cells = self.encode({name: c for name, c in columns.items() if name != target}, links, unknown)
+        check_interval(interval)
+        link = self._resolve(target, links)
+        n_rows = check_lengths(columns)
+        cells = self.encode({name: c for name, c in columns.items() if name != target}, links, unknown, table)
         if not cells.names:
             cells = replace(cells, positions=np.empty((n_rows, 0), np.float32))
-        link = links[target]
         outputs = self.ask(cells, [self.schema.index[link.feature]], explain=explain)
-        answer = read_answer(self._feature(link), link, outputs, 0, interval)
-        experts = self._explain(outputs, link, cells.names) if explain else None
-        return replace(answer, experts=experts, warnings=cells.warnings)
+        return replace(self._read(outputs, link, cells.names, interval, explain), warnings=cells.warnings)
 
     def impute(
         self,
@@ -166,22 +170,22 @@ class Predictor:
         links: Mapping[str, Link] | None = None,
         which: Sequence[str] | None = None,
         interval: float | None = None,
+        explain: bool = False,
         unknown: Literal["refuse", "ignore"] = "refuse",
     ) -> Imputation:
         """Answer every missing cell of the wanted columns (default: all of the table's, or of the rows')."""
         named = links is not None or table is not None
         links = self.links(table) if links is None else links
-        _check_interval(interval)
+        check_interval(interval)
         wanted = list(which) if which is not None else list(links) if named else [c for c in columns if c in links]
-        for name in wanted:
-            _check_named(name, links)
-        cells = self.encode(columns, links, unknown)
+        links = {**links, **{name: self._resolve(name, links) for name in wanted}}
+        cells = self.encode(columns, links, unknown, table)
         holes = self._holes(cells, wanted)
         rows: dict[str, NDArray[np.int64]] = {}
         filled: dict[str, Prediction] = {}
-        for name, (where, outputs) in self._ask_holes(cells, holes, links).items():
+        for name, (where, outputs) in self._ask_holes(cells, holes, links, explain).items():
             rows[name] = where
-            filled[name] = read_answer(self._feature(links[name]), links[name], outputs, 0, interval)
+            filled[name] = self._read(outputs, links[name], cells.names, interval, explain)
         return Imputation(rows, filled, cells.warnings)
 
     def _holes(self, cells: Cells, wanted: Sequence[str]) -> dict[str, NDArray[np.bool_]]:
@@ -192,7 +196,7 @@ class Predictor:
         return {name: rows for name, rows in holes.items() if rows.any()}
 
     def _ask_holes(
-        self, cells: Cells, holes: Mapping[str, NDArray[np.bool_]], links: Mapping[str, Link]
+        self, cells: Cells, holes: Mapping[str, NDArray[np.bool_]], links: Mapping[str, Link], explain: bool
     ) -> dict[str, tuple[NDArray[np.int64], Outputs]]:
         """Ask for the holes and nothing else: rows with the same holes together if they are all alike,
         else column by column. Each answer holds one question.
@@ -200,14 +204,31 @@ class Predictor:
         asked = {name: self.schema.index[links[name].feature] for name in holes}
         masks = np.stack(list(holes.values()), axis=1) if holes else np.empty((0, 0), dtype=bool)
         if len(masks) and (masks == masks[0]).all():
-            outputs = self.ask(cells, list(asked.values()))
+            outputs = self.ask(cells, list(asked.values()), explain=explain)
             every = np.arange(len(masks))
-            return {n: (every, {k: v[:, q : q + 1] for k, v in outputs.items()}) for q, n in enumerate(asked)}
+            return {name: (every, _one_question(outputs, q)) for q, name in enumerate(asked)}
         where = {name: np.flatnonzero(mask) for name, mask in holes.items()}
-        return {name: (where[name], self.ask(cells.rows(where[name]), [asked[name]])) for name in holes}
+        return {
+            name: (where[name], self.ask(cells.rows(where[name]), [asked[name]], explain=explain)) for name in holes
+        }
+
+    def _resolve(self, name: str, links: Mapping[str, Link]) -> Link:
+        """What is asked for: a column of the table, or a feature that the table does not have."""
+        if name in links:
+            return links[name]
+        if name in self.schema.index:
+            return Link(name, name)
+        raise CellError([CellProblem(None, name, f"there is no such column{nearest(name, links)}")])
 
     def _feature(self, link: Link) -> Feature:
         return self.schema.features[self.schema.index[link.feature]]
+
+    def _read(
+        self, outputs: Outputs, link: Link, columns: tuple[str, ...], interval: float | None, explain: bool
+    ) -> Prediction:
+        """The answer to the only question of ``outputs``."""
+        answer = read_answer(self._feature(link), link, outputs, 0, interval)
+        return replace(answer, experts=self._explain(outputs, link, columns)) if explain else answer
 
     def _explain(self, outputs: Outputs, link: Link, columns: tuple[str, ...]) -> Experts:
         feature = self._feature(link)
@@ -221,53 +242,9 @@ class Predictor:
         )
 
 
-def _check_lengths(columns: Columns) -> int:
-    """All columns must have one cell per row; returns the number of rows."""
-    lengths: dict[str, int] = {}
-    for name, cells in columns.items():
-        if isinstance(cells, str) or not hasattr(cells, "__len__") or getattr(cells, "ndim", 1) != 1:
-            raise CellError([CellProblem(None, name, "expected a list of cells, one per row")])
-        lengths[name] = len(cells)
-    if len(set(lengths.values())) > 1:
-        shown = list_some([f"{name!r} has {n}" for name, n in lengths.items()], ", ")
-        raise AskError(f"all columns must have one cell per row, but {shown}")
-    return next(iter(lengths.values()), 0)
-
-
-def _check_interval(interval: float | None) -> None:
-    if interval is not None and not (isinstance(interval, int | float) and 0.0 < interval < 1.0):
-        raise AskError(f"interval must be a number between 0 and 1, such as 0.9, not {interval!r}")
-
-
-def _check_named(name: str, links: Mapping[str, Link]) -> None:
-    if name not in links:
-        raise CellError([CellProblem(None, name, f"there is no such column{_nearest(name, links)}")])
-
-
-def _warn(link: Link, feature: Feature, reading: Reading) -> list[str]:
-    warnings = []
-    unseen = np.flatnonzero(reading.given & np.isnan(reading.positions))
-    if len(unseen):
-        warnings.append(f"column {link.column!r}: categories never seen, read as missing, in {_rows(unseen)}")
-    beyond = np.flatnonzero(reading.beyond)
-    if len(beyond):
-        ends = (feature.knots.values[0], feature.knots.values[-1])
-        low, high = sorted((end - link.offset) / link.scale for end in ends)
-        shown = [show_value(feature, end) if feature.kind == "datetime" else f"{end:g}" for end in (low, high)]
-        range_ = f"the fitted range {shown[0]} to {shown[1]}"
-        warnings.append(f"column {link.column!r}: outside {range_}, clamped, in {_rows(beyond)}")
-    return warnings
-
-
-def _rows(rows: NDArray[np.int64]) -> str:
-    return f"row{'s' if len(rows) > 1 else ''} {list_some([str(row) for row in rows], ', ')}"
-
-
-def _nearest(name: str, known: Mapping[str, object]) -> str:
-    near = get_close_matches(name, list(known), n=1, cutoff=0.5)
-    low = {other.lower(): other for other in known}
-    near = near or [low[match] for match in get_close_matches(name.lower(), list(low), n=1, cutoff=0.5)]
-    return f"; did you mean {near[0]!r}?" if near else f"; known are {list_some([repr(n) for n in known], ', ')}"
+def _one_question(outputs: Outputs, question: int) -> Outputs:
+    one = slice(question, question + 1)
+    return {name: output[one] if name in FIXED else output[:, one] for name, output in outputs.items()}
 
 
 def _count_heads(bundle: Bundle) -> int:

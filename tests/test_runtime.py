@@ -104,6 +104,31 @@ def test_impute_answers_the_holes_and_only_them(predictor):
     assert filled.filled["horsepower"].interval[0] == pytest.approx(one.interval[0], abs=1e-3)
 
 
+def test_filled_cells_come_with_their_reason(predictor):
+    for columns in ({"weight": [3504, None], "year": [70, 80], "mpg": [None, 20]}, {"weight": [3504], "mpg": [None]}):
+        for answer in predictor.impute(columns, explain=True).filled.values():
+            experts = answer.experts
+            assert experts.base + experts.contributions.sum(axis=1) == pytest.approx(experts.score, rel=1e-4)
+            assert experts.score == pytest.approx(answer.values, rel=1e-3)
+
+
+def test_a_column_the_table_never_had_is_predicted_in_its_names_and_units(predictor):
+    by_table = predictor.predict({"wt": [2.62]}, "acceleration", table="mtcars").values
+    assert by_table == pytest.approx(predictor.predict({"weight": [2620]}, "acceleration").values, abs=1e-4)
+    filled = predictor.impute({"wt": [2.62]}, table="mtcars", which=["acceleration"])
+    assert filled.filled["acceleration"].values == pytest.approx(by_table, abs=1e-4)
+
+
+def test_a_fitted_tables_own_rows_can_be_sent_whole(predictor, cars):
+    frame = pd.read_csv(cars / "mtcars.csv").head(3)
+    answer = predictor.predict({c: frame[c].tolist() for c in frame}, "mpg", table="mtcars")
+    assert "'rownames' ignored: left out when the table was fitted (ignored)" in answer.warnings[0]
+
+
+def test_words_that_mean_missing_in_files_mean_it_here_too(predictor):
+    assert predictor.predict({"weight": ["NA", " "], "class": ["NA", ""]}, "mpg").warnings == ()
+
+
 def test_impute_fills_a_tables_absent_columns_or_those_asked_for(predictor):
     every = predictor.impute({"wt": [2.62]}, table="mtcars")
     assert set(every.rows) == {link.column for link in predictor.schema.by_table["mtcars"].links} - {"wt"}

@@ -331,3 +331,17 @@ def test_the_truth_of_held_out_rows_is_kept_as_it_is(tmp_path):
     truth = load(tmp_path / "t.csv").tables[0].truth
     assert (truth[:, 0] == 1e6).all()
     assert (truth[:, 1] == -1).all()
+
+
+def test_a_column_that_is_empty_here_and_known_elsewhere_keeps_its_link(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {"chol": rng.normal(200, 30, 40), "age": rng.normal(50, 10, 40), "sex": rng.integers(0, 2, 40)}
+    )
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    frame.assign(chol=0).to_csv(tmp_path / "b.csv", index=False)
+    family = '[tables.a]\npath = "a.csv"\n[tables.b]\npath = "b.csv"\nmissing = { chol = ["0"] }\n'
+    dataset = load_family(read_family(write_family(tmp_path, family)))
+    link = {link.column: link for link in dataset.schema.by_table["b"].links}["chol"]
+    assert link.missing == ("0",)
+    assert dataset.tables[1].positions.shape == (40, 2)

@@ -53,8 +53,8 @@ def _add_fit_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--preset", choices=("moe", "paper"), default="moe", help="moe (default) or paper")
     parser.add_argument("--seed", type=_natural, default=0, help="same seed, same bundle (default 0)")
     parser.add_argument("--epochs", type=_positive, help="passes over the rows (default: by their number)")
-    parser.add_argument("--max-rows", type=_natural, help="fit on a random sample of so many rows per table")
-    parser.add_argument("--threads", type=_natural, help="CPU threads (default: all cores)")
+    parser.add_argument("--max-rows", type=_count, help="fit on a random sample of so many rows per table")
+    parser.add_argument("--threads", type=_count, help="CPU threads (default: all cores)")
     parser.add_argument("--device", default="cpu", help="cpu (default), cuda, cuda:1, ...")
     parser.add_argument("--quiet", action="store_true", help="print nothing but errors")
     for option in ("preset", "seed", "epochs", "max_rows", "threads", "device"):
@@ -63,17 +63,23 @@ def _add_fit_options(parser: argparse.ArgumentParser) -> None:
             parser.set_defaults(**{option: value})  # argparse reads texts as if they were given
 
 
-def _natural(text: str) -> int:
-    number = int(text)
-    if not 0 <= number < 2**31:
-        raise argparse.ArgumentTypeError(f"{text} is not between 0 and {2**31 - 1}")
-    return number
+def _natural(text: str, least: int = 0) -> int:
+    if not text.isdecimal() or not least <= int(text) < 2**31:
+        raise argparse.ArgumentTypeError(f"expected a whole number from {least} to {2**31 - 1}, got {text!r}")
+    return int(text)
+
+
+def _count(text: str) -> int:
+    return _natural(text, least=1)
 
 
 def _positive(text: str) -> float:
-    number = float(text)
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
     if not 0.0 < number < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text} is not more than 0")
+        raise argparse.ArgumentTypeError(f"expected a number that is more than 0, got {text!r}")
     return number
 
 

@@ -58,12 +58,15 @@ def _fit_dataset(dataset: Dataset, args: argparse.Namespace, progress: Progress)
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     device = _check_device(args.device)
     settings = choose_settings(args.preset, dataset.n_cells, args.epochs)
-    size = f"{len(dataset.schema.features)} features on {dataset.n_rows:,} rows"
+    size = f"{len(dataset.schema.features)} features on {dataset.n_rows:,} rows ({dataset.n_held_out:,} held out)"
     progress.start(f"fitting {size}, preset {settings.preset}")
     started = time.monotonic()
     with join_team(device) as team:
         fitted = fit_network(dataset, settings, seed=args.seed, device=device, team=team, report=report)
         progress.close()
+        last = fitted.checks[-1]
+        if last.step < last.n_steps:
+            progress.say(f"stopped early: no gain in {settings.patience} checks")
         if not team.leads:
             return
         bundle, scores = bundle_fitted(fitted, dataset, args.out, force=args.force)

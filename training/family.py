@@ -55,6 +55,8 @@ def family_of_paths(paths: Sequence[Path], name: str | None = None) -> Family:
     if len(paths) == 1 and paths[0].suffix == ".toml":
         family = read_family(paths[0])
         return family if name is None else Family(name, family.tables, family.kinds, family.target)
+    if any(path.suffix == ".toml" for path in paths):
+        raise FamilyError("a family.toml stands alone: put the other tables into it")
     tables = tuple(TableSpec(path.stem, path) for path in paths)
     _check_distinct([table.name for table in tables])
     return Family(name or tables[0].name, tables)

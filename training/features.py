@@ -110,6 +110,7 @@ def _fit_numbers(name: str, kind: Kind, sources: Sequence[Source]) -> Feature:
         if source.column.storage != wanted:
             raise FamilyError(
                 f"feature {name!r} should be {kind}, but {source.where} holds {_example(source.column)}; "
+                f"{'dates must be ISO 8601, such as 2020-01-31; ' if kind == 'datetime' else ''}"
                 "list codes that mean missing under missing, or change its kind in family.toml"
             )
     parts = [source.numbers()[source.training] for source in sources]

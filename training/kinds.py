@@ -19,6 +19,7 @@ FEW_ROWS = 20
 ID_NAME = re.compile(r"(^|[_\s.-])(id|uuid|guid|key|index|rowid|rownames?|row_?num(ber)?|unnamed.*)$", re.IGNORECASE)
 FREE_TEXT_WORDS = 5.0
 MIN_COVER = 0.3
+ONLY_MISSING = "only missing values"
 
 
 def why_leave_out(table: str, column: RawColumn) -> str | None:
@@ -27,7 +28,7 @@ def why_leave_out(table: str, column: RawColumn) -> str | None:
     if column.too_many_words:
         return "identifier or free text: over 100,000 different values"
     if not known.any():
-        return "only missing values"
+        return ONLY_MISSING
     if column.storage == "text":
         _check_strays(table, column)
         return _why_leave_out_words(column, int(known.sum()))

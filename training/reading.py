@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from model.cells import ALWAYS_MISSING
 from model.errors import TableError
 from training.family import TableSpec
 from training.pieces import Pieces, open_pieces
@@ -25,8 +26,6 @@ CANDIDATES: tuple[Storage, ...] = ("boolean", "number", "datetime")
 # A text column with more words than this is no category; its cells are not kept.
 MOST_WORDS = 100_000
 BOOLEAN_WORDS = pa.array(["true", "false"])
-# Texts that mean missing in any table. "None" is left a word: tables use it as a level.
-ALWAYS_MISSING = ("", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "null", "NULL")
 # The end of a time that names its zone.
 ZONE = r":.*(Z|[+-]\d\d:?\d\d)$"
 

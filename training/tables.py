@@ -11,7 +11,7 @@ from model.errors import FamilyError, TableError, list_some
 from model.schema import Feature, Link, Schema, Table
 from training.family import Family, TableSpec, Unit
 from training.features import Source, encode_source, fit_feature, infer_kind
-from training.kinds import why_leave_out
+from training.kinds import ONLY_MISSING, why_leave_out
 from training.pieces import IGNORED
 from training.reading import RawTable, read_table
 
@@ -49,6 +49,10 @@ class Dataset:
     @property
     def n_rows(self) -> int:
         return sum(len(table.positions) for table in self.tables)
+
+    @property
+    def n_held_out(self) -> int:
+        return sum(int(table.held_out.sum()) for table in self.tables)
 
     @property
     def n_cells(self) -> int:
@@ -109,7 +113,7 @@ def build_dataset(
 
 def _hold_out(raw: RawTable, seed: int, index: int) -> NDArray[np.bool_]:
     if raw.n_rows < MIN_ROWS:
-        raise TableError(f"table {raw.spec.name!r}: it has {raw.n_rows} rows; at least {MIN_ROWS} are needed")
+        raise TableError(f"table {raw.spec.name!r}: {raw.n_rows} rows to fit on; at least {MIN_ROWS} are needed")
     held = np.zeros(raw.n_rows, dtype=bool)
     n = min(MOST_HELD_OUT, max(1, round(HELD_OUT_SHARE * raw.n_rows)))
     held[np.random.default_rng([seed, index]).permutation(raw.n_rows)[:n]] = True
@@ -127,7 +131,7 @@ def _group(
             if feature not in family.kinds:
                 reason = why_leave_out(raw.spec.name, column)
             else:
-                reason = None if column.known.any() else "only missing values"
+                reason = None if column.known.any() else ONLY_MISSING
             if reason:
                 out[column.name] = reason
                 continue
@@ -172,13 +176,19 @@ def _encode(
 
 
 def _link(raw: RawTable, groups: Mapping[str, Sequence[Source]], schema: Schema, left_out: Mapping[str, str]) -> Table:
-    links = tuple(
+    links = [
         Link(s.column.name, name, s.unit.scale, s.unit.offset, raw.spec.codes_of(s.column.name))
         for name in schema.index
         for s in groups[name]
         if s.table is raw
-    )
-    return Table(raw.spec.name, links, raw.n_rows, left_out)
+    ]
+    # A column that is empty here and known elsewhere taught nothing, but can be filled.
+    for column in (c.name for c in raw.columns if left_out.get(c.name) == ONLY_MISSING):
+        feature = raw.spec.rename.get(column, column)
+        if feature in schema.index:
+            unit = raw.spec.units.get(feature, Unit())
+            links.append(Link(column, feature, unit.scale, unit.offset, raw.spec.codes_of(column)))
+    return Table(raw.spec.name, tuple(links), raw.n_rows, left_out)
 
 
 def _check_named(family: Family, features: Mapping[str, Feature], left_out: Sequence[Mapping[str, str]]) -> None:

@@ -1,0 +1,61 @@
+"""What is checked of a request before the network is asked, and what is said of it."""
+
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model.cells import Reading, show_value
+from model.errors import AskError, CellError, CellProblem, list_some
+from model.schema import Feature, Link
+
+Columns = Mapping[str, Sequence[Any] | NDArray[Any]]
+
+
+def check_lengths(columns: Columns) -> int:
+    """All columns must have one cell per row; returns the number of rows."""
+    lengths: dict[str, int] = {}
+    for name, cells in columns.items():
+        if isinstance(cells, str) or not hasattr(cells, "__len__") or getattr(cells, "ndim", 1) != 1:
+            raise CellError([CellProblem(None, name, "expected a list of cells, one per row")])
+        lengths[name] = len(cells)
+    if len(set(lengths.values())) > 1:
+        shown = list_some([f"{name!r} has {n}" for name, n in lengths.items()], ", ")
+        raise AskError(f"all columns must have one cell per row, but {shown}")
+    return next(iter(lengths.values()), 0)
+
+
+def check_interval(interval: float | None) -> None:
+    """An interval holds more than nothing and less than all."""
+    if interval is not None and not (isinstance(interval, int | float) and 0.0 < interval < 1.0):
+        raise AskError(f"interval must be a number between 0 and 1, such as 0.9, not {interval!r}")
+
+
+def warn_of(link: Link, feature: Feature, reading: Reading) -> list[str]:
+    """What of a column could not be taken as it is."""
+    warnings = []
+    unseen = np.flatnonzero(reading.given & np.isnan(reading.positions))
+    if len(unseen):
+        warnings.append(f"column {link.column!r}: categories never seen, read as missing, in {_rows(unseen)}")
+    beyond = np.flatnonzero(reading.beyond)
+    if len(beyond):
+        ends = (feature.knots.values[0], feature.knots.values[-1])
+        low, high = sorted((end - link.offset) / link.scale for end in ends)
+        shown = [show_value(feature, end) if feature.kind == "datetime" else f"{end:g}" for end in (low, high)]
+        range_ = f"the fitted range {shown[0]} to {shown[1]}"
+        warnings.append(f"column {link.column!r}: outside {range_}, clamped, in {_rows(beyond)}")
+    return warnings
+
+
+def _rows(rows: NDArray[np.int64]) -> str:
+    return f"row{'s' if len(rows) > 1 else ''} {list_some([str(row) for row in rows], ', ')}"
+
+
+def nearest(name: str, known: Mapping[str, object]) -> str:
+    """The end of a message about an unknown name: the nearest known one, or some of them."""
+    near = get_close_matches(name, list(known), n=1, cutoff=0.5)
+    low = {other.lower(): other for other in known}
+    near = near or [low[match] for match in get_close_matches(name.lower(), list(low), n=1, cutoff=0.5)]
+    return f"; did you mean {near[0]!r}?" if near else f"; known are {list_some([repr(n) for n in known], ', ')}"
