@@ -345,3 +345,21 @@ def test_a_column_that_is_empty_here_and_known_elsewhere_keeps_its_link(tmp_path
     link = {link.column: link for link in dataset.schema.by_table["b"].links}["chol"]
     assert link.missing == ("0",)
     assert dataset.tables[1].positions.shape == (40, 2)
+
+
+def test_numbers_and_dates_in_another_notation_are_named_as_such(tmp_path):
+    n = 40
+    frame = pd.DataFrame(
+        {
+            "comma": [f"{i},25" for i in range(n)],
+            "percent": [f"{i / 3:.2f}%" for i in range(n)],
+            "day": [f"{i % 28 + 1:02d}/0{i % 9 + 1}/2020" for i in range(n)],
+            "x": np.arange(n) % 12,
+            "y": np.arange(n) % 11,
+        }
+    )
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    left_out = load(tmp_path / "t.csv").schema.by_table["t"].left_out
+    assert left_out["comma"] == "numbers must be written as 1234.5, not as '0,25'"
+    assert left_out["percent"].startswith("numbers must be written")
+    assert left_out["day"] == "dates must be written as 2020-01-31, not as '01/01/2020'"

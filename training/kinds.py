@@ -18,6 +18,11 @@ MOST_CATEGORIES = 64
 FEW_ROWS = 20
 ID_NAME = re.compile(r"(^|[_\s.-])(id|uuid|guid|key|index|rowid|rownames?|row_?num(ber)?|unnamed.*)$", re.IGNORECASE)
 FREE_TEXT_WORDS = 5.0
+# Numbers and dates as people write them, and what is read here.
+OTHER_NOTATIONS = {
+    re.compile(r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}( |$)"): "dates must be written as 2020-01-31",
+    re.compile(r"[$€£]?\s*[-+]?\d[\d.,' ]*\s*[%$€£]?$"): "numbers must be written as 1234.5",
+}
 MIN_COVER = 0.3
 ONLY_MISSING = "only missing values"
 
@@ -59,6 +64,9 @@ def _check_strays(table: str, column: RawColumn) -> None:
 
 def _why_leave_out_words(column: RawColumn, n_known: int) -> str | None:
     n_words = len(column.words)
+    for notation, advice in OTHER_NOTATIONS.items():
+        if n_words > MOST_LEVELS and sum(map(bool, map(notation.match, column.words))) > 0.8 * n_words:
+            return f"{advice}, not as {column.words[0]!r}"
     if n_known >= FEW_ROWS and n_words > 0.9 * n_known:
         return f"identifier or free text: {n_words:,} different values in {n_known:,} rows"
     if n_words <= MOST_CATEGORIES:
