@@ -48,7 +48,9 @@ def _fold_attention(
     (M, F, K, D), then query, key and value of all masked cells (M, F, D); ``pair`` (M, H, F, F).
     """
     h = network.shape.n_heads
-    keys, values = (_join(x).movedim(0, 2).flatten(0, 1).flatten(1) for x in (split_heads(p, h) for p in projected[:2]))
+    keys, values = (
+        x.flatten(0, 1).movedim(0, 2).flatten(0, 1).flatten(1) for x in (split_heads(p, h) for p in projected[:2])
+    )
     query, own_key, own_value = (split_heads(p, h).flatten(0, 1) for p in projected[2:])  # (G, F, W)
     query = query * network.shape.d_head**-0.5
     own_score = (query * own_key).sum(-1)  # (G, F)
@@ -103,11 +105,6 @@ def _fold_paper(network: PaperNetwork) -> dict[str, Tensor]:
         "head_bias": bias.masked_fill(~network.layout.real, CLOSED),
         "standard": network.layout.standard,
     }
-
-
-def _join(x: Tensor) -> Tensor:
-    """(M, H, ...) to (G, ...)."""
-    return x.flatten(0, 1)
 
 
 def _with_end(slots: Tensor) -> Tensor:
