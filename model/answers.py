@@ -79,23 +79,24 @@ def _read_number(
     if link.scale < 0:  # the caller's axis runs the other way
         lows, highs, pieces = highs[::-1], lows[::-1], pieces[:, ::-1]
     expected = codec.read_point(bins, point)
-    chosen = mass.argmax(axis=1)
     is_level = feature.kind == "ordinal"
-    ends = None
-    if interval is not None:
-        low, high = codec.read_interval(bins, mass, interval).T
+    levels = (0.5,) if interval is None else (0.5, *codec.tails(interval))
+    median, *ends = codec.read_quantiles(bins, mass, levels).T
+    if ends:
+        low, high = ends
         if not is_level:
             # Value and distribution are two outputs of the network: where they disagree, both are doubtful.
             low, high = np.minimum(low, expected), np.maximum(high, expected)
-        ends = [(a, b) if link.scale > 0 else (b, a) for a, b in zip(show(low), show(high), strict=True)]
+        ends = [show(low), show(high)] if link.scale > 0 else [show(high), show(low)]
+    chosen = mass.argmax(axis=1) if is_level else None
     return Prediction(
         target=link.column,
         kind=feature.kind,
-        values=show(np.asarray(bins.values)[chosen]) if is_level else show(expected),
+        values=show(expected if chosen is None else np.asarray(bins.values)[chosen]),
         mass=pieces,
-        probability=mass[np.arange(len(mass)), chosen] if is_level else None,
-        median=show(codec.read_quantile(bins, mass, 0.5)),
-        interval=ends,
+        probability=None if chosen is None else mass[np.arange(len(mass)), chosen],
+        median=show(median),
+        interval=list(zip(*ends, strict=True)) if ends else None,
         lows=show(lows),
         highs=show(highs),
     )

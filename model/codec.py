@@ -7,6 +7,8 @@ hats, so a number keeps its resolution although the network only knows a few kno
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from itertools import repeat
 
 import numpy as np
@@ -114,67 +116,93 @@ def fit_shares(positions: Positions, n_values: int) -> tuple[float, ...]:
     return tuple((mass / mass.sum()).tolist())
 
 
-# Reading a distribution over knots. Axis letters: B rows, K knots.
+# Reading a distribution over knots. Axis letters: B rows, K knots, P pieces, L levels.
 
 
-def cumulate(bins: Bins, probabilities: Floats) -> tuple[Floats, Floats]:
-    """The distribution function over the knots, as (points (2K,), heights (B, 2K)).
+@dataclass(frozen=True, slots=True, eq=False)
+class Axis:
+    """How masses on knots are read, worked out once per feature: all of it is linear in the masses.
 
-    An atom's mass is a jump at its knot; that of any other knot is spread half to each side
-    (to the only side at the ends), which is what hats do to values between knots.
+    The distribution function stands at ``points`` (2K,) with heights ``mass @ to_heights`` (B, 2K). An
+    atom's mass is a jump at its knot; that of any other knot is spread half to each side (to the only
+    side at the ends), which is what hats do to values between knots. In pieces, from ``lows`` to
+    ``highs`` (P,) with ``mass @ to_pieces`` (B, P), an atom is a piece of width 0.
     """
-    atoms = np.asarray(bins.atoms)
-    jump = np.where(atoms, probabilities, 0.0)
-    spread = probabilities - jump
+
+    knots: Floats
+    points: Floats
+    to_heights: Floats
+    lows: Floats
+    highs: Floats
+    to_pieces: Floats
+
+
+@lru_cache(maxsize=10_000)
+def axis_of(bins: Bins) -> Axis:
+    """The axis of a number feature."""
+    atoms, knots = np.asarray(bins.atoms), np.asarray(bins.values)
+    own = np.eye(len(atoms))
+    jump = np.where(atoms, own, 0.0)
+    spread = own - jump
     to_left = np.full(len(atoms), 0.5)
     to_left[0], to_left[-1] = 0.0, 1.0
     before = np.zeros_like(spread)
     before[:, 1:] = (spread * (1.0 - to_left))[:, :-1] + (spread * to_left)[:, 1:]
-    steps = np.stack([before, jump], axis=-1).reshape(len(probabilities), 2 * len(atoms))
-    heights = np.cumsum(steps, axis=1)
-    return np.repeat(np.asarray(bins.values), 2), heights / heights[:, -1:]
-
-
-def read_quantile(bins: Bins, probabilities: Floats, level: float) -> Floats:
-    """The value below which ``level`` of each row's distribution lies, shape (B,)."""
-    points, heights = cumulate(bins, probabilities)
-    at = np.minimum((heights < level).sum(axis=1), len(points) - 1)
-    before = np.maximum(at - 1, 0)
-    rows = np.arange(len(heights))
-    low, high = heights[rows, before], heights[rows, at]
-    part = np.divide(level - low, high - low, out=np.ones_like(low), where=high > low)
-    value: Floats = points[before] + np.clip(part, 0.0, 1.0) * (points[at] - points[before])
-    return value
-
-
-def read_interval(bins: Bins, probabilities: Floats, width: float) -> Floats:
-    """The central interval that holds ``width`` of each row's distribution, shape (B, 2)."""
-    tail = (1.0 - width) / 2
-    ends = [read_quantile(bins, probabilities, level) for level in (tail, 1.0 - tail)]
-    return np.stack(ends, axis=1)
-
-
-def read_mean(bins: Bins, probabilities: Floats) -> Floats:
-    """The mean of each row's distribution, shape (B,)."""
-    mean: Floats = probabilities @ np.asarray(bins.values)
-    return mean
-
-
-def read_point(bins: Bins, point: Floats) -> Floats:
-    """The expected value in the feature's unit, kept within the fitted range."""
-    return np.clip(point * bins.spread + bins.mean, bins.values[0], bins.values[-1])
-
-
-def read_pieces(bins: Bins, probabilities: Floats) -> tuple[Floats, Floats, Floats]:
-    """The distribution in pieces: lows (P,), highs (P,), mass (B, P); an atom is a piece of width 0."""
-    points, heights = cumulate(bins, probabilities)
-    mass = np.diff(heights, axis=1, prepend=0.0)
+    steps = np.stack([before, jump], axis=-1).reshape(len(atoms), 2 * len(atoms))
+    points = np.repeat(knots, 2)
     lows = np.concatenate([points[:1], points[:-1]])
     is_jump = np.arange(len(points)) % 2 == 1
-    atoms = np.asarray(bins.atoms)
     # Between two atoms nothing is ever spread; a knot that is no atom never jumps.
     carries = np.where(is_jump, np.repeat(atoms, 2), True) & (is_jump | (lows < points))
     between_atoms = np.zeros(len(points), dtype=bool)
     between_atoms[2::2] = atoms[:-1] & atoms[1:]
     keep = carries & ~between_atoms
-    return lows[keep], points[keep], mass[:, keep]
+    return Axis(knots, points, np.cumsum(steps, axis=1), lows[keep], points[keep], steps[:, keep])
+
+
+def read_quantiles(bins: Bins, probabilities: Floats, levels: Sequence[float] | Floats) -> Floats:
+    """The values below which each of ``levels`` (L,), or (B, L), of a row's distribution lies: (B, L)."""
+    axis = axis_of(bins)
+    heights = probabilities @ axis.to_heights
+    wanted = np.asarray(levels)
+    at = np.minimum((heights[:, None, :] < wanted[..., None]).sum(axis=2), len(axis.points) - 1)  # (B, L)
+    before = np.maximum(at - 1, 0)
+    rows = np.arange(len(heights))[:, None]
+    low, high = heights[rows, before], heights[rows, at]
+    part = np.minimum((wanted - low) / np.maximum(high - low, 1e-300), 1.0)
+    start = axis.points[before]
+    value: Floats = start + np.where(high > low, np.maximum(part, 0.0), 1.0) * (axis.points[at] - start)
+    return value
+
+
+def read_quantile(bins: Bins, probabilities: Floats, level: float) -> Floats:
+    """The value below which ``level`` of each row's distribution lies, shape (B,)."""
+    return read_quantiles(bins, probabilities, [level])[:, 0]
+
+
+def read_interval(bins: Bins, probabilities: Floats, width: float) -> Floats:
+    """The central interval that holds ``width`` of each row's distribution, shape (B, 2)."""
+    return read_quantiles(bins, probabilities, tails(width))
+
+
+def tails(width: float) -> tuple[float, float]:
+    """The levels between which the central ``width`` of a distribution lies."""
+    return (1.0 - width) / 2, (1.0 + width) / 2
+
+
+def read_mean(bins: Bins, probabilities: Floats) -> Floats:
+    """The mean of each row's distribution, shape (B,)."""
+    mean: Floats = probabilities @ axis_of(bins).knots
+    return mean
+
+
+def read_point(bins: Bins, point: Floats) -> Floats:
+    """The expected value in the feature's unit, kept within the fitted range."""
+    value: Floats = np.minimum(np.maximum(point * bins.spread + bins.mean, bins.values[0]), bins.values[-1])
+    return value
+
+
+def read_pieces(bins: Bins, probabilities: Floats) -> tuple[Floats, Floats, Floats]:
+    """The distribution in pieces: lows (P,), highs (P,), mass (B, P)."""
+    axis = axis_of(bins)
+    return axis.lows, axis.highs, probabilities @ axis.to_pieces

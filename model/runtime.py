@@ -17,11 +17,13 @@ from model import codec
 from model.answers import Imputation, Outputs, Prediction, n_choices, read_answer
 from model.bundle import Bundle, read_bundle
 from model.cells import Reading, read_cells
-from model.errors import AskError, BundleError, CellError, CellProblem
+from model.errors import AskError, CellError, CellProblem
 from model.explain import Experts, explain_number, explain_value
-from model.onnx_names import ANSWERS, CONTRACT, INPUTS
+from model.onnx_names import ANSWERS, CONTRACT
 from model.requests import Columns, check_interval, check_lengths, nearest, warn_of
 from model.schema import Feature, Link
+from model.session import count_heads, open_session, run_canary
+from model.single import make_reader, read_row
 
 # Rows are answered in pieces of about this many gates: memory then grows with the answers alone.
 MOST_GATES = 4_000_000
@@ -56,24 +58,27 @@ class Predictor:
     def __init__(self, bundle: Bundle, *, threads: int = 1) -> None:
         self.bundle = bundle
         self.schema = bundle.schema
-        self._session = _open_session(bundle, threads)
+        self._session = open_session(bundle, threads)
+        run_canary(bundle, self._session)
         self._brief = onnxruntime.RunOptions()
         self._brief.only_execute_path_to_fetches = True
-        self._n_heads = _count_heads(bundle)
+        self._n_heads = count_heads(bundle)
+        self._readers = {feature.name: make_reader(feature) for feature in self.schema.features}
+        self._own_links = {feature.name: Link(feature.name, feature.name) for feature in self.schema.features}
+        self._links = {table.name: {link.column: link for link in table.links} for table in self.schema.tables}
 
     @classmethod
     def load(cls, path: Path | str, *, threads: int = 1) -> "Predictor":
         """Read, verify and open a bundle directory."""
         return cls(read_bundle(Path(path)), threads=threads)
 
-    def links(self, table: str | None) -> dict[str, Link]:
+    def links(self, table: str | None) -> Mapping[str, Link]:
         """What names mean: the columns of a table, or, without one, the features themselves."""
         if table is None:
-            return {name: Link(name, name) for name in self.schema.index}
-        known = self.schema.by_table
-        if table not in known:
-            raise AskError(f"there is no table {table!r}{nearest(table, known)}")
-        return {link.column: link for link in known[table].links}
+            return self._own_links
+        if table not in self._links:
+            raise AskError(f"there is no table {table!r}{nearest(table, self._links)}")
+        return self._links[table]
 
     def encode(
         self,
@@ -85,8 +90,12 @@ class Predictor:
         """Cells to positions; faults in any column are raised together. Columns of ``table`` that were
         left out when it was fitted are ignored, with a warning.
         """
-        left_out = self.schema.by_table[table].left_out if table in self.schema.by_table else {}
         n_rows = check_lengths(columns)
+        plain = read_row(columns, links, self._readers) if n_rows == 1 else None
+        if plain is not None:
+            row = np.asarray([plain], dtype=np.float32)
+            return Cells(tuple(columns), self._indices([links[name] for name in columns]), row, ~np.isnan(row))
+        left_out = self.schema.by_table[table].left_out if table in self.schema.by_table else {}
         names: list[str] = []
         readings: list[Reading] = []
         warnings: list[str] = []
@@ -111,7 +120,7 @@ class Predictor:
             warnings.extend(warn_of(link, self._feature(link), reading))
         if problems:
             raise CellError(problems)
-        features = np.asarray([self.schema.index[links[name].feature] for name in names], dtype=np.int64)
+        features = self._indices([links[name] for name in names])
         positions, given = np.empty((n_rows, len(names)), np.float32), np.empty((n_rows, len(names)), dtype=bool)
         for j, reading in enumerate(readings):
             positions[:, j], given[:, j] = reading.positions, reading.given
@@ -220,6 +229,9 @@ class Predictor:
             return Link(name, name)
         raise CellError([CellProblem(None, name, f"there is no such column{nearest(name, links)}")])
 
+    def _indices(self, links: Sequence[Link]) -> NDArray[np.int64]:
+        return np.asarray([self.schema.index[link.feature] for link in links], dtype=np.int64)
+
     def _feature(self, link: Link) -> Feature:
         return self.schema.features[self.schema.index[link.feature]]
 
@@ -245,33 +257,3 @@ class Predictor:
 def _one_question(outputs: Outputs, question: int) -> Outputs:
     one = slice(question, question + 1)
     return {name: output[one] if name in FIXED else output[:, one] for name, output in outputs.items()}
-
-
-def _count_heads(bundle: Bundle) -> int:
-    try:
-        return max(1, int(bundle.manifest["network"]["heads"]))
-    except (KeyError, TypeError, ValueError) as error:
-        raise BundleError(f"bundle {bundle.name!r}: bundle.json does not say how many heads there are") from error
-
-
-def _open_session(bundle: Bundle, threads: int) -> onnxruntime.InferenceSession:
-    """Open the network from bytes (no second file can be pulled in) and hold it to its bundle.json."""
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.inter_op_num_threads = 1
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    try:
-        session = onnxruntime.InferenceSession(bundle.network, options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # onnxruntime raises types of its own that it does not export
-        raise BundleError(f"bundle {bundle.name!r}: model.onnx cannot be opened: {error}") from error
-    names = [value.name for value in session.get_inputs()]
-    given = [value.name for value in session.get_outputs()]
-    if names != list(INPUTS) or given != list(CONTRACT[bundle.is_additive]):
-        raise BundleError(
-            f"bundle {bundle.name!r}: model.onnx takes {names} and gives {given}: not what is served here"
-        )
-    width = session.get_outputs()[0].shape[-1]
-    digest = session.get_modelmeta().custom_metadata_map.get("schema")
-    if width != bundle.schema.n_values or digest != bundle.schema.digest():
-        raise BundleError(f"bundle {bundle.name!r}: model.onnx was not made for the features of this bundle.json")
-    return session

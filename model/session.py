@@ -1,0 +1,66 @@
+"""The network, opened by onnxruntime and held to its bundle: names, widths, features, and a canary row."""
+
+import numpy as np
+import onnxruntime
+
+from model.bundle import Bundle
+from model.errors import BundleError
+from model.onnx_names import ANSWERS, CONTRACT, INPUTS
+
+# The canary asks for so many features at most: a wide bundle must not take long to open.
+MOST_ASKED = 64
+
+
+def open_session(bundle: Bundle, threads: int) -> onnxruntime.InferenceSession:
+    """Open the network from bytes (no second file can be pulled in) and hold it to its bundle.json."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    try:
+        session = onnxruntime.InferenceSession(bundle.network, options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # onnxruntime raises types of its own that it does not export
+        raise BundleError(f"bundle {bundle.name!r}: model.onnx cannot be opened: {error}") from error
+    names = [value.name for value in session.get_inputs()]
+    given = [value.name for value in session.get_outputs()]
+    if names != list(INPUTS) or given != list(CONTRACT[bundle.is_additive]):
+        raise BundleError(
+            f"bundle {bundle.name!r}: model.onnx takes {names} and gives {given}: not what is served here"
+        )
+    width = session.get_outputs()[0].shape[-1]
+    digest = session.get_modelmeta().custom_metadata_map.get("schema")
+    if width != bundle.schema.n_values or digest != bundle.schema.digest():
+        raise BundleError(f"bundle {bundle.name!r}: model.onnx was not made for the features of this bundle.json")
+    return session
+
+
+def count_heads(bundle: Bundle) -> int:
+    """How many heads the network has, all members together."""
+    try:
+        return max(1, int(bundle.manifest["network"]["heads"]))
+    except (KeyError, TypeError, ValueError) as error:
+        raise BundleError(f"bundle {bundle.name!r}: bundle.json does not say how many heads there are") from error
+
+
+def run_canary(bundle: Bundle, session: onnxruntime.InferenceSession) -> None:
+    """Ask two rows, one empty and one full; refuse a network that cannot answer them.
+
+    Of an empty row an additive network must say exactly how often each value occurs: a network with
+    other weights than those of this bundle.json fails here.
+    """
+    features = bundle.schema.features[:MOST_ASKED]
+    middle = [0.5 * (feature.n_values - 1) if feature.is_number else 0.0 for feature in features]
+    positions = np.asarray([[np.nan] * len(features), middle], dtype=np.float32)
+    every = np.arange(len(features))
+    try:
+        logits, point = session.run(list(ANSWERS), {"columns": every, "asked": every, "positions": positions})
+    except Exception as error:  # onnxruntime raises types of its own that it does not export
+        raise BundleError(f"bundle {bundle.name!r}: model.onnx fails on a row of its own features: {error}") from error
+    if not (np.isfinite(logits).all() and np.isfinite(point).all()):
+        raise BundleError(f"bundle {bundle.name!r}: model.onnx gives no finite answer to a row of its own features")
+    if not bundle.is_additive:
+        return
+    for feature, row in zip(features, logits[0].astype(np.float64), strict=True):
+        mass = np.exp(row[: feature.n_values] - row[: feature.n_values].max())
+        if np.abs(mass / mass.sum() - feature.shares).max() > 1e-3:
+            raise BundleError(f"bundle {bundle.name!r}: model.onnx was fitted to other rows than bundle.json says")

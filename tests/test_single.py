@@ -1,0 +1,61 @@
+"""One row read without arrays gives the very positions that the general way gives."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from model import codec
+from model.cells import read_cells
+from model.schema import Feature, Link
+from model.single import make_reader
+
+cells = st.one_of(st.floats(-50, 150), st.integers(-50, 150), st.none())
+units = st.builds(
+    lambda scale, offset: Link("x", "x", scale, offset), st.sampled_from([1.0, 1000.0, 0.3]), st.floats(-9, 9)
+)
+
+
+@given(st.lists(st.floats(0, 100), min_size=2, max_size=60), cells, units)
+@settings(deadline=None, max_examples=300)
+def test_a_plain_number_sits_where_the_general_way_puts_it(values, cell, link):
+    feature = Feature("x", "numeric", codec.fit_bins(np.asarray(values)))
+    position = make_reader(feature)(cell, link)
+    general = read_cells(feature, [cell], link)
+    if position is None:
+        knots = feature.knots.values
+        assert not knots[0] <= cell * link.scale + link.offset <= knots[-1]
+    else:
+        assert np.float32(position) == pytest.approx(general.positions[0], nan_ok=True, abs=1e-6)
+        assert not general.beyond[0]
+
+
+def test_a_plain_word_sits_where_the_general_way_puts_it():
+    feature = Feature("x", "categorical", categories=("a", "b"), rare=("c", "d"))
+    read = make_reader(feature)
+    link = Link("x", "x")
+    assert [read(word, link) for word in ("a", "b", "c", "d")] == read_cells(
+        feature, list("abcd"), link
+    ).positions.tolist()
+    assert math.isnan(read(None, link))
+
+
+@pytest.mark.parametrize("cell", ["1", True, math.nan, math.inf, 10**400, -1, 11, [1], {}, b"1"])
+def test_what_is_not_plain_is_left_to_the_general_way(cell):
+    feature = Feature("x", "numeric", codec.fit_bins(np.arange(11.0)))
+    assert make_reader(feature)(cell, Link("x", "x")) is None
+
+
+def test_missing_codes_and_dates_are_left_to_the_general_way():
+    numbers = Feature("x", "numeric", codec.fit_bins(np.arange(11.0)))
+    assert make_reader(numbers)(3, Link("x", "x", missing=("3",))) is None
+    dates = Feature("x", "datetime", codec.fit_bins(np.arange(11.0)))
+    assert make_reader(dates)("1970-01-01", Link("x", "x")) is None
+
+
+@pytest.mark.parametrize("word", ["z", " a", 1, True])
+def test_words_that_are_not_known_as_they_stand_are_left_to_the_general_way(word):
+    feature = Feature("x", "categorical", categories=("a", "b"))
+    assert make_reader(feature)(word, Link("x", "x")) is None
