@@ -79,7 +79,10 @@ def standardize(bins: Bins) -> Floats:
 def encode_numbers(feature: Feature, values: Floats) -> Positions:
     """Numbers in the feature's unit to positions; NaN stays NaN, beyond the ends is clamped."""
     knots = np.asarray(feature.knots.values)
-    return np.interp(values, knots, np.arange(len(knots))).astype(np.float32)
+    positions = np.interp(values, knots, np.arange(len(knots)))
+    if len(knots) == 1:  # np.interp then takes NaN for a number like any other
+        positions = np.where(np.isnan(values), np.nan, positions)
+    return positions.astype(np.float32)
 
 
 def encode_words(feature: Feature, words: Sequence[str | None]) -> Positions:

@@ -44,7 +44,7 @@ def _number_reader(feature: Feature) -> Reader:
         if number == last:
             return float(top)
         below = bisect_right(knots, number) - 1
-        return float((number - knots[below]) * (1.0 / (knots[below + 1] - knots[below])) + below)
+        return float((number - knots[below]) / (knots[below + 1] - knots[below]) + below)
 
     return read
 
