@@ -49,9 +49,7 @@ class Imputation:
 
 def read_answer(feature: Feature, link: Link, outputs: Outputs, question: int, interval: float | None) -> Prediction:
     """What the network said of one question, as values in the unit of the caller's column."""
-    logits = outputs["logits"][:, question, : feature.n_values].astype(np.float64)
-    mass = np.exp(logits - logits.max(axis=1, keepdims=True))
-    mass /= mass.sum(axis=1, keepdims=True)
+    mass = softmax(outputs["logits"][:, question, : feature.n_values])
     if feature.is_number:
         return _read_number(feature, link, mass, outputs["point"][:, question].astype(np.float64), interval)
     chosen = mass[:, : n_choices(feature)].argmax(axis=1)
@@ -72,8 +70,7 @@ def _read_number(
     bins = feature.knots
 
     def show(numbers: codec.Floats) -> list[Any]:
-        in_unit = (numbers - link.offset) / link.scale
-        return in_unit.tolist() if feature.kind != "datetime" else [show_value(feature, n) for n in in_unit]
+        return show_numbers(feature, link, numbers)
 
     lows, highs, pieces = codec.read_pieces(bins, mass)
     if link.scale < 0:  # the caller's axis runs the other way
@@ -100,6 +97,21 @@ def _read_number(
         lows=show(lows),
         highs=show(highs),
     )
+
+
+def softmax(logits: NDArray[np.float32]) -> codec.Floats:
+    """Logits (B, K) to probabilities."""
+    mass = logits.astype(np.float64)
+    mass -= mass.max(axis=1, keepdims=True)
+    np.exp(mass, out=mass)
+    mass /= mass.sum(axis=1, keepdims=True)
+    return mass
+
+
+def show_numbers(feature: Feature, link: Link, numbers: codec.Floats) -> list[Any]:
+    """Numbers in the feature's unit as the caller's column has them."""
+    in_unit = (numbers - link.offset) / link.scale
+    return in_unit.tolist() if feature.kind != "datetime" else [show_value(feature, n) for n in in_unit]
 
 
 def n_choices(feature: Feature) -> int:

@@ -11,45 +11,60 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from model.schema import Feature
+from model.schema import Feature, Link
 
 Floats = NDArray[np.float64]
+Outputs = Mapping[str, NDArray[np.float32]]
 
 
 @dataclass(frozen=True, slots=True)
 class Experts:
-    """Axis letters: B rows, S columns. Columns that were missing in a row have weight 0.
+    """Axis letters: B rows, S columns. Columns that a row did not hold (``observed``) have weight 0.
 
     ``score`` (B,): the logit of the predicted value, or, for numbers, the expected value in its own
     unit. ``base`` (B,). ``weights`` (B, S): the gates, summed over heads. ``contributions`` (B, S).
     """
 
     columns: tuple[str, ...]
+    observed: NDArray[np.bool_]
     score: Floats
     base: Floats
     weights: Floats
     contributions: Floats
 
 
-def explain_value(outputs: Mapping[str, NDArray[np.float32]], question: int, chosen: NDArray[np.int64]) -> Experts:
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """Who could be heard: the columns by name, and which of them each row held, (B, S)."""
+
+    columns: tuple[str, ...]
+    observed: NDArray[np.bool_]
+
+
+def explain_value(outputs: Outputs, question: int, chosen: NDArray[np.int64], heard: Heard) -> Experts:
     """The experts behind the logit of value ``chosen`` (B,) of one question."""
     rows = np.arange(len(chosen))
     parts = outputs["contributions"][:, question].astype(np.float64)[rows, :, chosen]  # (B, S)
     base = outputs["base"][question].astype(np.float64)[chosen]
-    return Experts((), base + parts.sum(axis=1), base, _weights(outputs, question), parts)
+    return _experts(heard, base, outputs["gates"][:, question], parts)
 
 
-def explain_number(
-    outputs: Mapping[str, NDArray[np.float32]], question: int, feature: Feature, scale: float, offset: float
-) -> Experts:
-    """The experts behind an expected value; ``scale`` and ``offset`` are those of the caller's column."""
+def explain_number(outputs: Outputs, question: int, feature: Feature, link: Link, heard: Heard) -> Experts:
+    """The experts behind an expected value, in the unit of the caller's column."""
     bins = feature.knots
-    to_unit = bins.spread / scale
+    to_unit = bins.spread / link.scale
     parts = outputs["point_contributions"][:, question].astype(np.float64) * to_unit
-    start = float(outputs["point_base"][question]) * to_unit + (bins.mean - offset) / scale
-    base = np.full(len(parts), start)
-    return Experts((), base + parts.sum(axis=1), base, _weights(outputs, question), parts)
+    start = float(outputs["point_base"][question]) * to_unit + (bins.mean - link.offset) / link.scale
+    return _experts(heard, np.full(len(parts), start), outputs["gates"][:, question], parts)
 
 
-def _weights(outputs: Mapping[str, NDArray[np.float32]], question: int) -> Floats:
-    return outputs["gates"][:, question].astype(np.float64)
+def _experts(heard: Heard, base: Floats, gates: NDArray[np.float32], parts: Floats) -> Experts:
+    n = len(heard.columns)  # none where nothing was sent: the network still saw one missing cell
+    return Experts(
+        columns=heard.columns,
+        observed=heard.observed,
+        score=base + parts.sum(axis=1),
+        base=base,
+        weights=gates.astype(np.float64)[:, :n],
+        contributions=parts[:, :n],
+    )

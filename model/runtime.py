@@ -18,7 +18,7 @@ from model.answers import Imputation, Outputs, Prediction, n_choices, read_answe
 from model.bundle import Bundle, read_bundle
 from model.cells import Reading, read_cells
 from model.errors import AskError, CellError, CellProblem
-from model.explain import Experts, explain_number, explain_value
+from model.explain import Experts, Heard, explain_number, explain_value
 from model.onnx_names import ANSWERS, CONTRACT
 from model.requests import Columns, check_interval, check_lengths, nearest, warn_of
 from model.schema import Feature, Link
@@ -111,13 +111,13 @@ class Predictor:
                 warnings.append(f"column {name!r} ignored: {message}")
                 continue
             try:
-                reading = read_cells(self._feature(link), cells, link)
+                reading = read_cells(self.feature_of(link), cells, link)
             except CellError as error:
                 problems.extend(error.problems)
                 continue
             names.append(name)
             readings.append(reading)
-            warnings.extend(warn_of(link, self._feature(link), reading))
+            warnings.extend(warn_of(link, self.feature_of(link), reading))
         if problems:
             raise CellError(problems)
         features = self._indices([links[name] for name in names])
@@ -163,13 +163,13 @@ class Predictor:
         """Predict one column from whatever the rows hold of the others; its own cells are not looked at."""
         links = self.links(table) if links is None else links
         check_interval(interval)
-        link = self._resolve(target, links)
+        link = self.resolve(target, links)
         n_rows = check_lengths(columns)
         cells = self.encode({name: c for name, c in columns.items() if name != target}, links, unknown, table)
         if not cells.names:
             cells = replace(cells, positions=np.empty((n_rows, 0), np.float32))
         outputs = self.ask(cells, [self.schema.index[link.feature]], explain=explain)
-        return replace(self._read(outputs, link, cells.names, interval, explain), warnings=cells.warnings)
+        return replace(self.read(outputs, link, cells, interval, explain), warnings=cells.warnings)
 
     def impute(
         self,
@@ -183,26 +183,36 @@ class Predictor:
         unknown: Literal["refuse", "ignore"] = "refuse",
     ) -> Imputation:
         """Answer every missing cell of the wanted columns (default: all of the table's, or of the rows')."""
-        named = links is not None or table is not None
-        links = self.links(table) if links is None else links
         check_interval(interval)
-        wanted = list(which) if which is not None else list(links) if named else [c for c in columns if c in links]
-        links = {**links, **{name: self._resolve(name, links) for name in wanted}}
-        cells = self.encode(columns, links, unknown, table)
-        holes = self._holes(cells, wanted)
+        links, cells, holes = self.find_holes(columns, table=table, links=links, which=which, unknown=unknown)
         rows: dict[str, NDArray[np.int64]] = {}
         filled: dict[str, Prediction] = {}
         for name, (where, outputs) in self._ask_holes(cells, holes, links, explain).items():
             rows[name] = where
-            filled[name] = self._read(outputs, links[name], cells.names, interval, explain)
+            filled[name] = self.read(outputs, links[name], cells.rows(where), interval, explain)
         return Imputation(rows, filled, cells.warnings)
 
-    def _holes(self, cells: Cells, wanted: Sequence[str]) -> dict[str, NDArray[np.bool_]]:
-        """Which rows lack each wanted column; columns without a hole are left out."""
+    def find_holes(
+        self,
+        columns: Columns,
+        *,
+        table: str | None,
+        links: Mapping[str, Link] | None,
+        which: Sequence[str] | None,
+        unknown: Literal["refuse", "ignore"],
+    ) -> tuple[Mapping[str, Link], Cells, dict[str, NDArray[np.bool_]]]:
+        """What names mean, the request read, and for each wanted column the rows that lack it (B,);
+        columns without a hole are left out.
+        """
+        named = links is not None or table is not None
+        links = self.links(table) if links is None else links
+        wanted = list(which) if which is not None else list(links) if named else [c for c in columns if c in links]
+        links = {**links, **{name: self.resolve(name, links) for name in wanted}}
+        cells = self.encode(columns, links, unknown, table)
         place = {name: j for j, name in enumerate(cells.names)}
         everywhere = np.ones(len(cells.given), dtype=bool)
         holes = {name: ~cells.given[:, place[name]] if name in place else everywhere for name in wanted}
-        return {name: rows for name, rows in holes.items() if rows.any()}
+        return links, cells, {name: rows for name, rows in holes.items() if rows.any()}
 
     def _ask_holes(
         self, cells: Cells, holes: Mapping[str, NDArray[np.bool_]], links: Mapping[str, Link], explain: bool
@@ -215,13 +225,13 @@ class Predictor:
         if len(masks) and (masks == masks[0]).all():
             outputs = self.ask(cells, list(asked.values()), explain=explain)
             every = np.arange(len(masks))
-            return {name: (every, _one_question(outputs, q)) for q, name in enumerate(asked)}
+            return {name: (every, one_question(outputs, q)) for q, name in enumerate(asked)}
         where = {name: np.flatnonzero(mask) for name, mask in holes.items()}
         return {
             name: (where[name], self.ask(cells.rows(where[name]), [asked[name]], explain=explain)) for name in holes
         }
 
-    def _resolve(self, name: str, links: Mapping[str, Link]) -> Link:
+    def resolve(self, name: str, links: Mapping[str, Link]) -> Link:
         """What is asked for: a column of the table, or a feature that the table does not have."""
         if name in links:
             return links[name]
@@ -232,28 +242,26 @@ class Predictor:
     def _indices(self, links: Sequence[Link]) -> NDArray[np.int64]:
         return np.asarray([self.schema.index[link.feature] for link in links], dtype=np.int64)
 
-    def _feature(self, link: Link) -> Feature:
+    def feature_of(self, link: Link) -> Feature:
+        """The feature that a column is."""
         return self.schema.features[self.schema.index[link.feature]]
 
-    def _read(
-        self, outputs: Outputs, link: Link, columns: tuple[str, ...], interval: float | None, explain: bool
+    def read(
+        self, outputs: Outputs, link: Link, cells: Cells, interval: float | None = None, explain: bool = False
     ) -> Prediction:
-        """The answer to the only question of ``outputs``."""
-        answer = read_answer(self._feature(link), link, outputs, 0, interval)
-        return replace(answer, experts=self._explain(outputs, link, columns)) if explain else answer
+        """The answer to the only question of ``outputs``, asked of ``cells``."""
+        answer = read_answer(self.feature_of(link), link, outputs, 0, interval)
+        return replace(answer, experts=self._explain(outputs, link, cells)) if explain else answer
 
-    def _explain(self, outputs: Outputs, link: Link, columns: tuple[str, ...]) -> Experts:
-        feature = self._feature(link)
+    def _explain(self, outputs: Outputs, link: Link, cells: Cells) -> Experts:
+        feature = self.feature_of(link)
+        heard = Heard(cells.names, ~np.isnan(cells.positions[:, : len(cells.names)]))
         if feature.kind in ("numeric", "datetime"):
-            experts = explain_number(outputs, 0, feature, link.scale, link.offset)
-        else:
-            experts = explain_value(outputs, 0, outputs["logits"][:, 0, : n_choices(feature)].argmax(axis=-1))
-        n = len(columns)  # none where nothing is observed
-        return replace(
-            experts, columns=columns, weights=experts.weights[:, :n], contributions=experts.contributions[:, :n]
-        )
+            return explain_number(outputs, 0, feature, link, heard)
+        return explain_value(outputs, 0, outputs["logits"][:, 0, : n_choices(feature)].argmax(axis=-1), heard)
 
 
-def _one_question(outputs: Outputs, question: int) -> Outputs:
+def one_question(outputs: Outputs, question: int) -> Outputs:
+    """The outputs of one of several questions, as if it had been asked alone."""
     one = slice(question, question + 1)
     return {name: output[one] if name in FIXED else output[:, one] for name, output in outputs.items()}

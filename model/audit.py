@@ -1,0 +1,105 @@
+"""Observed cells, checked against the rest of their row: how surprising is each, and what was expected?
+
+The surprise of a cell is -ln p, p being the share of the cell's own distribution (given all other cells of
+the row) that lies as far out or further: for numbers both tails, for categories and levels all values that
+are no more probable. 0 is just what was expected; 4.6 happens once in a hundred cells.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model import codec
+from model.answers import Prediction, softmax
+from model.requests import Columns, check_interval
+from model.runtime import Cells, Predictor
+from model.schema import Feature, Link
+
+LEAST_SHARE = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """A cell and what the rest of its row says: ``expected`` answers one row."""
+
+    row: int
+    column: str
+    value: Any
+    surprise: float
+    expected: Prediction
+
+
+def audit(
+    predictor: Predictor,
+    columns: Columns,
+    *,
+    table: str | None = None,
+    links: Mapping[str, Link] | None = None,
+    interval: float = 0.9,
+    unknown: Literal["refuse", "ignore"] = "refuse",
+    limit: int = 100,
+    at_least: float = 0.0,
+) -> tuple[list[Suspect], tuple[str, ...]]:
+    """The ``limit`` most surprising cells, most surprising first, and what there is to warn of."""
+    check_interval(interval)
+    links = predictor.links(table) if links is None else links
+    cells = predictor.encode(columns, links, unknown, table)
+    surprise = measure(predictor, cells)
+    order = np.argsort(-surprise, axis=None, kind="stable")[: max(limit, 0)]
+    chosen = [(int(i) // len(cells.names), int(i) % len(cells.names)) for i in order if surprise.flat[i] >= at_least]
+    rows = [row for row, _ in chosen]
+    told: dict[tuple[int, int], Prediction] = {}
+    for column in {column for _, column in chosen}:
+        mine = np.asarray([row for row, other in chosen if other == column])
+        link, some = links[cells.names[column]], cells.rows(mine)
+        explain = predictor.bundle.is_additive
+        outputs = predictor.ask(some, [int(cells.features[column])], explain=explain)
+        for i, row in enumerate(mine.tolist()):
+            told[row, column] = predictor.read(
+                _one_row(outputs, i), link, some.rows(np.asarray([i])), interval, explain
+            )
+    suspects = [
+        Suspect(row, cells.names[j], columns[cells.names[j]][row], float(surprise[row, j]), told[row, j])
+        for row, (_, j) in zip(rows, chosen, strict=True)
+    ]
+    return suspects, cells.warnings
+
+
+def _one_row(outputs: Mapping[str, NDArray[np.float32]], row: int) -> dict[str, NDArray[np.float32]]:
+    fixed = ("base", "point_base")
+    return {name: output if name in fixed else output[row : row + 1] for name, output in outputs.items()}
+
+
+def measure(predictor: Predictor, cells: Cells) -> codec.Floats:
+    """The surprise of every cell, (B, S); cells that are missing or unseen have -1."""
+    surprise = np.full(cells.positions.shape, -1.0)
+    for column, index in enumerate(cells.features.tolist()):
+        seen = np.flatnonzero(~np.isnan(cells.positions[:, column]))
+        if len(seen):
+            feature = predictor.schema.features[index]
+            outputs = predictor.ask(cells.rows(seen), [index])
+            mass = softmax(outputs["logits"][:, 0, : feature.n_values])
+            share = _share_beyond(feature, mass, cells.positions[seen, column].astype(np.float64))
+            surprise[seen, column] = -np.log(np.clip(share, LEAST_SHARE, 1.0))
+    return surprise
+
+
+def _share_beyond(feature: Feature, mass: codec.Floats, positions: codec.Floats) -> codec.Floats:
+    """How much of each row's distribution (B, K) lies as far out as its position (B,), or further."""
+    rows = np.arange(len(mass))
+    if feature.kind not in ("numeric", "datetime"):
+        own = mass[rows, np.rint(positions).astype(np.int64)]
+        share: codec.Floats = np.where(mass <= own[:, None] * (1.0 + 1e-9), mass, 0.0).sum(axis=1)
+        return share
+    heights = mass @ codec.axis_of(feature.knots).to_heights  # (B, 2K): before and after the jump at each knot
+    below = np.floor(positions).astype(np.int64)
+    after = heights[rows, 2 * below + 1]
+    following = heights[rows, np.minimum(2 * below + 2, heights.shape[1] - 1)]
+    part = positions - below
+    at_most = after + part * (following - after)
+    less = np.where(part > 0.0, at_most, heights[rows, 2 * below])
+    share = np.minimum(2.0 * np.minimum(at_most, 1.0 - less), 1.0)
+    return share
