@@ -101,5 +101,5 @@ def _share_beyond(feature: Feature, mass: codec.Floats, positions: codec.Floats)
     part = positions - below
     at_most = after + part * (following - after)
     less = np.where(part > 0.0, at_most, heights[rows, 2 * below])
-    share = np.minimum(2.0 * np.minimum(at_most, 1.0 - less), 1.0)
-    return share
+    tails: codec.Floats = np.minimum(at_most, 1.0 - less)
+    return np.minimum(2.0 * tails, 1.0, out=tails)

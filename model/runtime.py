@@ -48,7 +48,7 @@ class Cells:
         """Cells that are positions already."""
         return cls((), features, positions, ~np.isnan(positions))
 
-    def rows(self, rows: NDArray[np.int64]) -> "Cells":
+    def rows(self, rows: NDArray[np.int64] | slice) -> "Cells":
         return replace(self, positions=self.positions[rows], given=self.given[rows])
 
 
@@ -161,15 +161,32 @@ class Predictor:
         unknown: Literal["refuse", "ignore"] = "refuse",
     ) -> Prediction:
         """Predict one column from whatever the rows hold of the others; its own cells are not looked at."""
-        links = self.links(table) if links is None else links
         check_interval(interval)
+        link, cells = self.prepare(columns, target, table=table, links=links, unknown=unknown)
+        return replace(self.answer(cells, link, interval=interval, explain=explain), warnings=cells.warnings)
+
+    def prepare(
+        self,
+        columns: Columns,
+        target: str,
+        *,
+        table: str | None = None,
+        links: Mapping[str, Link] | None = None,
+        unknown: Literal["refuse", "ignore"] = "refuse",
+    ) -> tuple[Link, Cells]:
+        """What is asked for, and the request read: all of ``predict`` that looks at every row."""
+        links = self.links(table) if links is None else links
         link = self.resolve(target, links)
         n_rows = check_lengths(columns)
         cells = self.encode({name: c for name, c in columns.items() if name != target}, links, unknown, table)
         if not cells.names:
             cells = replace(cells, positions=np.empty((n_rows, 0), np.float32))
+        return link, cells
+
+    def answer(self, cells: Cells, link: Link, *, interval: float | None = None, explain: bool = False) -> Prediction:
+        """Predict the column ``link`` from rows that were read before."""
         outputs = self.ask(cells, [self.schema.index[link.feature]], explain=explain)
-        return replace(self.read(outputs, link, cells, interval, explain), warnings=cells.warnings)
+        return self.read(outputs, link, cells, interval, explain)
 
     def impute(
         self,

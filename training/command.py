@@ -12,8 +12,8 @@ from pathlib import Path
 
 from model.bundle import check_free
 from model.errors import FamilyError
+from model.progress import Progress
 from training.family import Family, family_of_paths
-from training.progress import Progress
 from training.tables import Dataset, load_family
 
 

@@ -1,0 +1,125 @@
+"""The application: FastAPI for routes and their documentation, the front before it."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+
+from fastapi import APIRouter, FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
+from starlette.responses import Response
+
+from model.errors import CellProblem
+from service import metrics
+from service.bulk import Bulk
+from service.documents import describe
+from service.errors import ProblemError, problem_response
+from service.front import Drain, Front, request_id_of
+from service.live import Live, Served
+from service.registry import Registry
+from service.routes.asking import add_asking, make_predict
+from service.routes.encodings import add_encodings
+from service.routes.health import add_health
+from service.routes.imputing import add_imputing, make_impute
+from service.routes.models import add_models
+from service.routes.schemas import add_schemas
+from service.serving import Serving
+from service.settings import Settings
+
+ABOUT = (
+    "One model for several tables whose columns overlap only in part: predict any column from any subset of the "
+    "others, fill in what is missing, and tell which columns mean the same."
+)
+TAGS = [
+    {"name": "answers", "description": "Predict, impute, audit."},
+    {"name": "encodings", "description": "How features of different tables relate."},
+    {"name": "models", "description": "Published bundles: which there are, which one is served."},
+    {"name": "schemas", "description": "What the columns of each table mean."},
+    {"name": "operations", "description": "Probes, metrics, limits."},
+    {"name": "open inference", "description": "The Open Inference Protocol, version 2."},
+]
+
+
+def create_app(settings: Settings) -> FastAPI:
+    """The service, whole; opens the registry."""
+    drain = Drain()
+    live = Live(
+        registry := Registry.open(settings.registry),
+        settings.store,
+        models_kept=settings.models_kept,
+        poll_seconds=settings.poll_seconds,
+    )
+    live.on_switch = _count_switch
+    serving = Serving(settings, registry, live, Bulk())
+    predict, impute = make_predict(serving), make_impute(serving)
+    app = FastAPI(
+        title="Tabglot", version=version("tabglot"), summary="One model for many tables", description=ABOUT,
+        openapi_tags=TAGS, lifespan=_lifespan(serving), redoc_url=None,
+    )  # fmt: skip
+    router = APIRouter()
+    add_asking(router, serving, predict)
+    add_imputing(router, impute)
+    add_encodings(router, serving)
+    add_models(router, serving)
+    add_schemas(router, serving)
+    add_health(router, serving, drain)
+    app.include_router(router)
+    app.state.drain = drain
+    app.add_exception_handler(HTTPException, _on_http_error)
+    app.add_exception_handler(RequestValidationError, _on_misfit)
+    fast = {("POST", "/predict"): predict, ("POST", "/impute"): impute}
+    app.add_middleware(Front, settings=settings, drain=drain, fast=fast)
+    if settings.cors_origins:  # outermost: a preflight has no key
+        app.add_middleware(
+            CORSMiddleware, allow_origins=list(settings.cors_origins), allow_methods=["GET", "POST", "PUT", "DELETE"],
+            allow_headers=["authorization", "content-type", "x-request-id"], expose_headers=["x-request-id"],
+        )  # fmt: skip
+    describe(app, with_keys=bool(settings.api_keys))
+    return app
+
+
+def _count_switch(_: Served) -> None:
+    metrics.SWITCHES.inc()
+
+
+def _lifespan(serving: Serving):  # type: ignore[no-untyped-def]  # noqa: ANN202
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        await serving.live.refresh()
+        watching = asyncio.create_task(serving.live.watch())
+        # Files need pyarrow, which takes a while to import: beside the first requests, not within one.
+        threading.Thread(target=_import_slow_parts, daemon=True).start()
+        try:
+            yield
+        finally:
+            watching.cancel()
+            serving.bulk.close()
+            serving.registry.close()
+
+    return lifespan
+
+
+def _import_slow_parts() -> None:
+
+    import service.files.rows  # noqa: F401
+
+
+async def _on_http_error(request: Request, error: Exception) -> Response:
+    """Addresses and methods that are not there, said in the one shape of errors."""
+    assert isinstance(error, HTTPException)
+    details = {404: f"there is nothing at {request.url.path}; GET /docs lists the addresses",
+               405: f"{request.method} is not for {request.url.path}"}  # fmt: skip
+    detail = details.get(error.status_code, str(error.detail))
+    problem = ProblemError(error.status_code, detail, headers=error.headers)
+    return problem_response(problem, request.url.path, request_id_of(request))
+
+
+async def _on_misfit(request: Request, error: Exception) -> Response:
+    """Query parameters that cannot be."""
+    assert isinstance(error, RequestValidationError)
+    faults = [CellProblem(None, str(fault["loc"][-1]), str(fault["msg"])) for fault in error.errors()]
+    detail = "; ".join(f"{fault.column}: {fault.message}" for fault in faults)
+    return problem_response(ProblemError(422, detail, faults), request.url.path, request_id_of(request))

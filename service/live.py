@@ -1,0 +1,160 @@
+"""What is served now: the active model, others that were asked for, and the tables that users registered.
+
+All of it is one immutable state that is swapped whole: a request takes the state once, so it finishes on
+the model it began with and never sees half a change. Nothing is looked up in the database per request;
+a poll of the registry's revision brings in what other processes changed.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from model.bundle import read_bundle
+from model.errors import AskError, BundleError, TabglotError
+from model.requests import nearest
+from model.runtime import Predictor
+from model.schema import Link
+from service.errors import ProblemError
+from service.registry import ModelRecord, Registry, TableVersion
+
+log = logging.getLogger("tabglot")
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A published model, loaded and proven by its canary row."""
+
+    ref: str
+    name: str
+    predictor: Predictor
+    record: ModelRecord
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What stands at one revision of the registry. ``loaded`` is by name as asked: cars or cars@1."""
+
+    revision: int
+    active: Served | None
+    registered: Mapping[str, TableVersion]
+    loaded: Mapping[str, Served]
+    _links: dict[tuple[str, str], Mapping[str, Link]] = field(default_factory=dict)
+
+    def links(self, served: Served, table: str | None) -> Mapping[str, Link]:
+        """What names mean to this model: a registered table comes before the bundle's own of that name."""
+        if table is None:
+            return served.predictor.links(None)
+        key = (served.ref, table)
+        found = self._links.get(key)
+        if found is None:
+            found = self._links[key] = self._read_links(served, table)
+        return found
+
+    def _read_links(self, served: Served, table: str) -> Mapping[str, Link]:
+        version = self.registered.get(table)
+        if version is None:
+            known = dict.fromkeys([*self.registered, *served.predictor.schema.by_table])
+            if table not in known:
+                raise AskError(f"there is no table {table!r}{nearest(table, known)}")
+            return served.predictor.links(table)
+        strangers = [link for link in version.columns if link.feature not in served.predictor.schema.index]
+        if len(strangers) == len(version.columns):
+            raise AskError(f"model {served.ref} knows none of the features of table {table!r}")
+        return {link.column: link for link in version.columns if link not in strangers}
+
+
+def open_model(registry: Registry, store: Path, ref: str) -> Served:
+    """Load a published model from the store; it must be the very bundle that was published."""
+    record = registry.model(ref)
+    bundle = read_bundle(store / record.ref)
+    if bundle.digest() != record.sha256:
+        raise BundleError(f"{record.ref} in the store is not the bundle that was published (sha256 differs)")
+    return Served(record.ref, record.name, Predictor(bundle), record)
+
+
+class Live:
+    """Holds the state and renews it. Methods that touch disk or database are to be run beside the loop."""
+
+    def __init__(self, registry: Registry, store: Path, *, models_kept: int, poll_seconds: float) -> None:
+        self._registry = registry
+        self._store = store
+        self._models_kept = models_kept
+        self._poll_seconds = poll_seconds
+        self._lock = asyncio.Lock()
+        self.state = State(-1, None, {}, {})
+        self.fault: str | None = None
+        self.on_switch: Callable[[Served], None] = lambda _: None
+
+    def find(self, ref: str | None) -> Served | None:
+        """A model that is loaded already; None: ``load`` it."""
+        state = self.state
+        if ref is None:
+            if state.active is None:
+                raise ProblemError(503, self.fault or NO_MODEL, headers={"retry-after": "1"})
+            return state.active
+        active = state.active
+        return active if active is not None and ref in (active.ref, active.name) else state.loaded.get(ref)
+
+    async def load(self, ref: str) -> Served:
+        """A model other than the active one, for requests that name it; kept for the next."""
+        async with self._lock:
+            found = self.find(ref)
+            if found is None:
+                found = await asyncio.to_thread(open_model, self._registry, self._store, ref)
+                kept = {**self.state.loaded, ref: found}
+                while len(kept) > self._models_kept:
+                    kept.pop(next(iter(kept)))
+                self.state = replace(self.state, loaded=kept)
+            return found
+
+    async def get(self, ref: str | None) -> Served:
+        """The model of that name, or the active one."""
+        return self.find(ref) or await self.load(str(ref))
+
+    async def refresh(self) -> None:
+        """Bring in what changed. On any failure the old model goes on being served."""
+        async with self._lock:
+            revision = await asyncio.to_thread(self._registry.revision)
+            if revision != self.state.revision:
+                self.state = await asyncio.to_thread(self._renew)
+
+    def _renew(self) -> State:
+        snapshot = self._registry.snapshot()
+        old = self.state
+        active = old.active
+        self.fault = None
+        if snapshot.active is not None and (active is None or active.ref != snapshot.active):
+            try:
+                active = self._reuse(old, snapshot.active) or open_model(self._registry, self._store, snapshot.active)
+            except TabglotError as error:
+                self.fault = f"model {snapshot.active} cannot be served: {error}"
+                log.error("model refused", extra={"model": snapshot.active, "reason": str(error)})
+            else:
+                self.on_switch(active)
+                log.info("model active", extra={"model": active.ref})
+        # A bare name may mean another version now: those are looked up anew.
+        loaded = {ref: served for ref, served in old.loaded.items() if ref == served.ref}
+        if old.active is not None and active is not old.active and self._models_kept:
+            loaded[old.active.ref] = old.active
+        return State(snapshot.revision, active, snapshot.registered, loaded)
+
+    def _reuse(self, old: State, ref: str) -> Served | None:
+        return next((served for served in old.loaded.values() if served.ref == ref), None)
+
+    async def watch(self) -> None:
+        """Poll for ever; a registry that cannot be reached is said once and tried again."""
+        reachable = True
+        while True:
+            await asyncio.sleep(self._poll_seconds)
+            try:
+                await self.refresh()
+                reachable = True
+            except TabglotError as error:
+                if reachable:
+                    log.warning("registry unreachable", extra={"reason": str(error)})
+                reachable = False
+
+
+NO_MODEL = "no model is active yet; publish one: python -m service publish BUNDLE_DIR, or POST /models"

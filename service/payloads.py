@@ -1,0 +1,157 @@
+"""What requests hold: bodies read once, by msgspec, straight into typed objects; rows become columns.
+
+No pydantic here: a body is checked in one pass in C, and cells are left as they are for the codec.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from typing import Any, Literal, TypeVar
+
+import msgspec
+
+from model.errors import CellProblem
+from service.errors import ProblemError
+
+Row = dict[str, Any]
+Unknown = Literal["refuse", "ignore"]
+Ask = TypeVar("Ask", bound=msgspec.Struct)
+
+
+class PredictAsk(msgspec.Struct, forbid_unknown_fields=True):
+    """Predict one column of every row from whatever the row holds of the others."""
+
+    target: str
+    rows: list[Row]
+    table: str | None = None
+    model: str | None = None
+    interval: float | None = None
+    explain: bool = False
+    unknown: Unknown = "refuse"
+
+
+class ImputeAsk(msgspec.Struct, forbid_unknown_fields=True):
+    """Fill in what is missing."""
+
+    rows: list[Row]
+    table: str | None = None
+    model: str | None = None
+    columns: list[str] | None = None
+    interval: float | None = None
+    draws: int = 0
+    seed: int = 0
+    explain: bool = False
+    unknown: Unknown = "refuse"
+
+
+class AuditAsk(msgspec.Struct, forbid_unknown_fields=True):
+    """How surprising is each observed cell, given the rest of its row?"""
+
+    rows: list[Row]
+    table: str | None = None
+    model: str | None = None
+    interval: float = 0.9
+    limit: int = 100
+    unknown: Unknown = "refuse"
+
+
+class MatchAsk(msgspec.Struct, forbid_unknown_fields=True):
+    """Which columns of these rows, of a table never fitted, are which columns of the table ``left``?"""
+
+    left: str
+    rows: list[Row]
+    model: str | None = None
+
+
+class ActivateAsk(msgspec.Struct, forbid_unknown_fields=True):
+    """The model to be served from now on."""
+
+    model: str
+
+
+class ColumnAsk(msgspec.Struct, forbid_unknown_fields=True):
+    """A column: the feature it is, and its unit (feature value = cell * scale + offset)."""
+
+    feature: str
+    scale: float = 1.0
+    offset: float = 0.0
+    missing: list[str] = []
+
+
+class SchemaAsk(msgspec.Struct, forbid_unknown_fields=True):
+    """The columns of a table."""
+
+    columns: dict[str, ColumnAsk]
+
+
+class Decoder(msgspec.Struct, frozen=True):
+    """Reads bodies of one kind."""
+
+    reader: Any
+
+    def read(self, body: bytes) -> Any:
+        """The body as an object; a ProblemError says what is wrong with it and where."""
+        try:
+            return self.reader.decode(body)
+        except msgspec.ValidationError as error:
+            raise _misfit(error) from None
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return self._read_leniently(body)
+
+    def _read_leniently(self, body: bytes) -> Any:
+        """JSON as Python and JavaScript write it may hold NaN and Infinity: NaN means missing, and an
+        infinite cell is named by row and column later. What is no JSON even so is refused here.
+        """
+        try:
+            content = json.loads(body)
+            return msgspec.convert(content, self.reader.type)
+        except msgspec.ValidationError as error:
+            raise _misfit(error) from None
+        except RecursionError:
+            raise ProblemError(400, "the body is nested too deeply") from None
+        except (ValueError, UnicodeDecodeError) as error:
+            raise ProblemError(400, f"the body is not JSON: {_plain(error)}") from None
+
+
+def decoder(kind: type[msgspec.Struct]) -> Decoder:
+    """A reader of bodies of this kind."""
+    return Decoder(msgspec.json.Decoder(kind))
+
+
+def _plain(error: Exception) -> str:
+    """A decoder's words without the body's: those may be cells."""
+    return f"{error.msg} at byte {error.pos}" if isinstance(error, json.JSONDecodeError) else "it is not UTF-8"
+
+
+def _misfit(error: msgspec.ValidationError) -> ProblemError:
+    """What msgspec says of a place such as $.rows[3], in our words."""
+    text, _, place = str(error).partition(" - at `$")
+    place = place.rstrip("`").lstrip(".")
+    row = re.match(r"rows\[(\d+)\]", place)
+    if row:
+        text = "a row must be an object of column names and cells"
+        return ProblemError(422, f"row {row.group(1)}: {text}", [CellProblem(int(row.group(1)), "", text)])
+    where = f"{place}: " if place else ""
+    return ProblemError(422, f"{where}{text[0].lower()}{text[1:]}", [CellProblem(None, place, text)])
+
+
+def check_rows(rows: Sequence[Row], most: int) -> None:
+    """Too many rows are refused before any work is done."""
+    if len(rows) > most:
+        raise ProblemError(
+            422, f"{len(rows)} rows are more than the {most} of one request; send fewer, or send a file to /impute"
+        )
+
+
+def to_columns(rows: Sequence[Row]) -> dict[str, list[Any]]:
+    """Rows to columns, in the order in which names appear; what a row lacks is None."""
+    if len(rows) == 1:
+        return {name: [cell] for name, cell in rows[0].items()}
+    names = dict.fromkeys(chain.from_iterable(rows))
+    return {name: [row.get(name) for row in rows] for name in names}
+
+
+def rows_to_columns(rows: Sequence[Row], some_column: str) -> Mapping[str, list[Any]]:
+    """The same, but rows that hold nothing at all still are rows: a column of nulls says how many."""
+    return to_columns(rows) or {some_column: [None] * len(rows)}

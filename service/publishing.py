@@ -1,0 +1,142 @@
+"""From a bundle to a published model: verified, copied into the store, registered. All or nothing."""
+
+import os
+import re
+import shutil
+import tarfile
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+
+from model.bundle import ENCODINGS, MANIFEST, NETWORK, read_bundle
+from model.errors import BundleError
+from model.runtime import Predictor
+from service.registry import ModelRecord, Registry
+
+FILES = (MANIFEST, NETWORK, ENCODINGS)
+# A name is also a folder and a part of addresses.
+NAME = re.compile(r"[^\W_][\w.-]{0,63}")
+ASIDE = ".publishing-"
+# What a killed process left beside the store's bundles goes after so many seconds.
+STALE_SECONDS = 3600.0
+
+
+def publish(
+    registry: Registry,
+    store: Path,
+    source: Path,
+    *,
+    name: str | None = None,
+    activate: bool = True,
+    called: str | None = None,
+) -> tuple[ModelRecord, bool]:
+    """Publish the bundle at ``source``; the second value says whether it is a new version.
+
+    What is verified is the copy, so what is verified is what will be served. ``called`` is what
+    messages call the source.
+    """
+    with _aside(store) as aside:
+        try:
+            _copy(source, aside)
+            bundle = read_bundle(aside)
+            _check_name(name or bundle.name)
+            _check_seed(bundle.manifest["seed"])
+            Predictor(bundle)  # opens the network and runs the canary
+        except BundleError as error:
+            text = str(error).replace(str(aside), str(source))
+            raise BundleError(text.replace(str(source), called) if called else text) from error
+        facts = bundle.manifest
+        record, is_new = registry.add_model(
+            name=name or bundle.name,
+            sha256=bundle.digest(),
+            created=str(facts["created"]),
+            preset=str(facts["preset"]),
+            seed=int(facts["seed"]),
+            metrics={"held_out": facts.get("metrics") or []},
+            features=[(feature.name, feature.kind) for feature in bundle.schema.features],
+            tables=bundle.schema.tables,
+            place=lambda ref: _place(aside, store / ref),
+            activate=activate,
+        )
+        if not is_new and not (store / record.ref / MANIFEST).is_file():  # lost from the store: put back
+            _place(aside, store / record.ref)
+        return record, is_new
+
+
+def unpack(upload: Path, folder: Path, most_bytes: int) -> None:
+    """Take the bundle's files out of a tar: nothing else, nowhere else, and no more than allowed."""
+    try:
+        with tarfile.open(upload) as archive:
+            left = most_bytes
+            for member in archive:
+                name = PurePosixPath(member.name).name
+                if member.isdir() or name not in FILES:
+                    continue
+                content = archive.extractfile(member) if member.isreg() else None
+                if content is None or (folder / name).exists():
+                    raise BundleError(f"the upload has {name!r} twice, or not as a plain file")
+                left -= member.size
+                if left < 0:
+                    raise BundleError(f"the upload unpacks to more than {most_bytes} bytes")
+                with (folder / name).open("wb") as file:
+                    shutil.copyfileobj(content, file)
+    except (tarfile.TarError, EOFError, OSError, ValueError) as error:
+        raise BundleError("the upload is no whole tar archive; make it with: tar -cf B.tar -C BUNDLE_DIR .") from error
+
+
+def _check_name(name: str) -> None:
+    if not NAME.fullmatch(name):
+        raise BundleError(
+            f"{name!r} cannot be a model's name: letters, digits, '.', '_' and '-' can, 64 at most; give another name"
+        )
+
+
+def _check_seed(seed: object) -> None:
+    if not isinstance(seed, int) or abs(seed) >= 1 << 63:
+        raise BundleError("bundle.json is not complete: its seed is no whole number of 64 bits")
+
+
+@contextmanager
+def _aside(store: Path) -> Iterator[Path]:
+    try:
+        store.mkdir(parents=True, exist_ok=True)
+        for stale in store.glob(f"{ASIDE}*"):
+            if time.time() - stale.stat().st_mtime > STALE_SECONDS:
+                shutil.rmtree(stale, ignore_errors=True)
+        aside = Path(tempfile.mkdtemp(prefix=ASIDE, dir=store))
+    except OSError as error:
+        raise BundleError(f"the store {store} cannot be written: {error.strerror}") from error
+    try:
+        yield aside
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def _copy(source: Path, aside: Path) -> None:
+    if not (source / MANIFEST).is_file():
+        raise BundleError(f"{source}: no bundle here: there is no {MANIFEST}")
+    for name in FILES:
+        try:
+            shutil.copyfile(source / name, aside / name)
+        except FileNotFoundError:
+            continue  # read_bundle says which file is missing
+        except OSError as error:
+            raise BundleError(f"{source / name} cannot be copied to the store: {error.strerror}") from error
+
+
+def _place(aside: Path, place: Path) -> None:
+    """Rename the copy to its place. What stands there was left by a publication that never was registered."""
+    try:
+        for path in (*aside.iterdir(), aside):
+            handle = os.open(path, os.O_RDONLY)
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+        shutil.rmtree(place, ignore_errors=True)
+        aside.chmod(0o755)
+        aside.rename(place)
+    except OSError as error:
+        raise BundleError(f"{place} cannot be written: {error.strerror}") from error

@@ -1,0 +1,1 @@
+"""The registry's revisions, run by Alembic."""

@@ -1,0 +1,197 @@
+"""POST /impute: rows as JSON, or a whole file as CSV, Parquet or Arrow."""
+
+import json
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, BinaryIO
+
+import orjson
+from fastapi import APIRouter, Query
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from model.draws import draw_copies
+from model.schema import Link
+from service import metrics
+from service.answers import Json, show_draws, show_imputation
+from service.bulk import INLINE_BYTES, pause
+from service.documents import gives, takes
+from service.errors import ProblemError
+from service.files.ask import FileAsk, FileReport, Format
+from service.front import Handler
+from service.live import Served
+from service.payloads import ImputeAsk, Unknown, check_rows, decoder, rows_to_columns
+from service.routes import examples
+from service.routes.media import ARROW, CSV, MEDIA_TYPES, PARQUET, sent_format, wanted_format
+from service.serving import JSON, Serving, read_json
+from service.shapes import ImputeAnswer
+
+IMPUTE = decoder(ImputeAsk)
+CHUNK = 1 << 18
+# Warnings of a file travel in a header, which proxies cut at some kilobytes.
+MOST_HEADER = 4000
+FILES = {CSV: "a table with a header line", PARQUET: "a table", ARROW: "a table, as an IPC stream"}
+
+
+def make_impute(serving: Serving) -> Handler:
+    """What answers POST /impute."""
+
+    async def impute(request: Request) -> Response:
+        sent = sent_format(request.headers)
+        wanted = wanted_format(request.headers, sent)
+        if sent is not None:
+            return await _impute_file(serving, request, sent, wanted)
+        body = await read_json(request)
+        is_large = len(body) > INLINE_BYTES
+        ask = await serving.bulk.run(IMPUTE.read, body) if is_large else IMPUTE.read(body)
+        _check(ask, serving)
+        served = serving.live.find(ask.model) or await serving.live.load(ask.model)
+        links = serving.live.state.links(served, ask.table)
+        metrics.ROWS.labels("/impute").inc(len(ask.rows))
+        if wanted is None and not is_large and len(ask.rows) * (1 + ask.draws) <= serving.settings.inline_rows:
+            return Response(orjson.dumps(answer_impute(ask, served, links)), media_type=JSON)
+        return await serving.bulk.run(_write_answer, ask, served, links, wanted)
+
+    return impute
+
+
+def add_imputing(router: APIRouter, impute: Handler) -> None:
+    """Declare /impute. Query parameters are for files; JSON has them in the body."""
+
+    @router.post(
+        "/impute", operation_id="impute", tags=["answers"], response_model=None,
+        summary="Fill in what is missing; observed cells stay as they are",
+        openapi_extra=takes(ImputeAsk, examples.IMPUTE, FILES),
+        responses=gives(ImputeAnswer, examples.IMPUTED, 400, 404, 406, 413, 415, 422, 503, others=tuple(FILES)),
+    )  # fmt: skip
+    async def declared(
+        request: Request,
+        table: Annotated[str | None, Query(description="names are read as this table's columns")] = None,
+        model: Annotated[str | None, Query(description="NAME or NAME@VERSION; default: the active model")] = None,
+        columns: Annotated[str | None, Query(description="which columns to fill, comma separated")] = None,
+        unknown: Annotated[Unknown, Query(description="columns nobody knows")] = "refuse",
+    ) -> Response:
+        del table, model, columns, unknown  # read from the address by ``impute`` itself
+        return await impute(request)
+
+
+def _check(ask: ImputeAsk, serving: Serving) -> None:
+    settings = serving.settings
+    check_rows(ask.rows, settings.max_rows)
+    if not 0 <= ask.draws <= settings.max_draws:
+        raise ProblemError(422, f"draws must be between 0 and {settings.max_draws}, not {ask.draws}")
+    if ask.draws * len(ask.rows) > settings.max_rows:
+        raise ProblemError(422, f"{ask.draws} draws of {len(ask.rows)} rows are more than {settings.max_rows} rows")
+    if ask.seed < 0:
+        raise ProblemError(422, f"seed must not be negative, as {ask.seed} is")
+
+
+def answer_impute(ask: ImputeAsk, served: Served, links: Mapping[str, Link]) -> Json:
+    """Completed rows, what was put where, and as many drawn copies as were asked for."""
+    predictor = served.predictor
+    columns = rows_to_columns(ask.rows, next(iter(links)))
+    # Without a table the names are features, and only those that the rows have are filled.
+    own_links = None if ask.table is None else links
+    filled = predictor.impute(
+        columns, table=ask.table, links=own_links, which=ask.columns, interval=ask.interval, explain=ask.explain,
+        unknown=ask.unknown,
+    )  # fmt: skip
+    rows, imputed = show_imputation(filled, ask.rows, links)
+    metrics.IMPUTED.inc(len(imputed))
+    answer: Json = {"model": served.ref, "rows": rows, "imputed": imputed}
+    if ask.draws:
+        draws = draw_copies(
+            predictor, columns, n_draws=ask.draws, seed=ask.seed, table=ask.table, links=own_links, which=ask.columns,
+            unknown=ask.unknown,
+        )  # fmt: skip
+        answer["draws"] = show_draws(draws, ask.rows, ask.draws)
+    return {**answer, "warnings": filled.warnings}
+
+
+def _write_answer(ask: ImputeAsk, served: Served, links: Mapping[str, Link], wanted: Format | None) -> Response:
+    answer = answer_impute(ask, served, links)
+    if wanted is None:
+        return Response(orjson.dumps(answer), media_type=JSON)
+    from service.files.rows import write_rows  # pyarrow loads only where tables are files
+
+    headers = _headers(served.ref, len(answer["rows"]), len(answer["imputed"]), answer["warnings"])
+    return Response(write_rows(answer["rows"], wanted), headers=headers, media_type=MEDIA_TYPES[wanted])
+
+
+async def _impute_file(serving: Serving, request: Request, sent: Format, wanted: Format | None) -> Response:
+    """The body goes to a file, the answer comes from a file: memory does not grow with either."""
+    query = request.query_params
+    columns = tuple(name.strip() for name in query["columns"].split(",")) if "columns" in query else None
+    unknown = _read_unknown(query.get("unknown", "refuse"))
+    served = await serving.live.get(query.get("model"))
+    table = query.get("table")
+    links = serving.live.state.links(served, table)
+    ask = FileAsk(served.predictor, links, table, columns, unknown)
+    with _folder() as folder:
+        source = folder / "in"
+        with source.open("wb") as file:
+            async for chunk in request.stream():
+                file.write(chunk)
+        if wanted is None:
+            return await serving.bulk.run(_file_as_json, source, sent, ask, served, serving)
+        report = await serving.bulk.run(_fill_file, source, sent, folder / "out", wanted, ask)
+        opened = (folder / "out").open("rb")  # outlives its name: the folder goes now
+    metrics.ROWS.labels("/impute").inc(report.rows)
+    metrics.IMPUTED.inc(report.filled)
+    headers = _headers(served.ref, report.rows, report.filled, report.warnings)
+    headers["content-length"] = str(opened.seek(0, 2))
+    opened.seek(0)
+    return StreamingResponse(_send(opened), headers=headers, media_type=MEDIA_TYPES[wanted])
+
+
+def _read_unknown(text: str) -> Unknown:
+    if text == "refuse":
+        return "refuse"
+    if text == "ignore":
+        return "ignore"
+    raise ProblemError(422, f"unknown must be refuse or ignore, not {text!r}")
+
+
+def _fill_file(source: Path, sent: Format, sink: Path, wanted: Format, ask: FileAsk) -> FileReport:
+    from service.files.work import impute_file  # pyarrow loads only where tables are files
+
+    return impute_file(source, sent, sink, wanted, ask, pause=pause)
+
+
+def _file_as_json(source: Path, sent: Format, ask: FileAsk, served: Served, serving: Serving) -> Response:
+    """A file in, JSON out: its known columns as rows, answered as rows are."""
+    from service.files.rows import read_rows
+
+    rows = read_rows(source, sent, ask, serving.settings.max_rows)
+    columns = list(ask.columns) if ask.columns is not None else None
+    json_ask = ImputeAsk(rows=rows, table=ask.table, columns=columns)
+    answer = answer_impute(json_ask, served, ask.links)
+    return Response(orjson.dumps(answer), media_type=JSON)
+
+
+@contextmanager
+def _folder() -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp(prefix="tabglot-"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+async def _send(file: BinaryIO) -> AsyncIterator[bytes]:
+    with file:
+        while chunk := file.read(CHUNK):
+            yield chunk
+
+
+def _headers(model: str, rows: int, imputed: int, warnings: Any) -> dict[str, str]:
+    """What a JSON answer would say beside the rows."""
+    text = json.dumps(list(warnings))
+    kept = list(warnings)
+    while len(text) > MOST_HEADER:
+        kept.pop()
+        text = json.dumps([*kept, f"and {len(warnings) - len(kept)} more"])
+    return {"x-model": model, "x-rows": str(rows), "x-imputed-cells": str(imputed), "x-warnings": text}

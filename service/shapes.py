@@ -1,0 +1,229 @@
+"""The shapes of answers: what the OpenAPI document shows, and what tests hold the answers to."""
+
+from typing import Any
+
+import msgspec
+
+
+class Expert(msgspec.Struct, forbid_unknown_fields=True):
+    """An observed column: how much it was heard (its gate, summed over heads) and what it added."""
+
+    feature: str
+    column: str
+    weight: float
+    contribution: float
+
+
+class Piece(msgspec.Struct, forbid_unknown_fields=True):
+    """A piece of a distribution: numbers from low to high, or one value."""
+
+    probability: float
+    low: float | str | None = None
+    high: float | str | None = None
+    value: Any = None
+
+
+class PredictedRow(msgspec.Struct, forbid_unknown_fields=True):
+    """base + the experts' contributions = score."""
+
+    value: float | int | str | bool
+    distribution: list[Piece]
+    median: float | str | None = None
+    interval: list[float | str] | None = None
+    probability: float | None = None
+    score: float | None = None
+    base: float | None = None
+    experts: list[Expert] | None = None
+
+
+class PredictAnswer(msgspec.Struct, forbid_unknown_fields=True):
+    model: str
+    target: str
+    kind: str
+    predictions: list[PredictedRow]
+    warnings: list[str]
+
+
+class ImputedCell(msgspec.Struct, forbid_unknown_fields=True):
+    row: int
+    column: str
+    value: float | int | str | bool
+    probability: float | None
+    interval: list[float | str] | None
+    score: float | None = None
+    base: float | None = None
+    experts: list[Expert] | None = None
+
+
+class ImputeAnswer(msgspec.Struct, forbid_unknown_fields=True):
+    model: str
+    rows: list[dict[str, Any]]
+    imputed: list[ImputedCell]
+    warnings: list[str]
+    draws: list[list[dict[str, Any]]] | None = None
+
+
+class SuspectCell(msgspec.Struct, forbid_unknown_fields=True):
+    """surprise: -ln of the share of the cell's expected distribution that lies as far out."""
+
+    row: int
+    column: str
+    value: Any
+    surprise: float
+    expected: float | int | str | bool
+    interval: list[float | str] | None
+    probability: float | None
+    experts: list[Expert]
+
+
+class AuditAnswer(msgspec.Struct, forbid_unknown_fields=True):
+    model: str
+    cells: list[SuspectCell]
+    warnings: list[str]
+
+
+class EncodedFeature(msgspec.Struct, forbid_unknown_fields=True):
+    feature: str
+    kind: str
+    tables: list[str]
+    encoding: list[float]
+
+
+class EncodingsAnswer(msgspec.Struct, forbid_unknown_fields=True):
+    model: str
+    dimension: int
+    features: list[EncodedFeature]
+
+
+class SimilarFeature(msgspec.Struct, forbid_unknown_fields=True):
+    feature: str
+    tables: list[str]
+    similarity: float
+
+
+class SimilarAnswer(msgspec.Struct, forbid_unknown_fields=True):
+    model: str
+    feature: str
+    similar: list[SimilarFeature]
+
+
+class Match(msgspec.Struct, forbid_unknown_fields=True):
+    left: str
+    right: str
+    similarity: float
+
+
+class MatchesAnswer(msgspec.Struct, forbid_unknown_fields=True):
+    model: str
+    matches: list[Match]
+
+
+class Point(msgspec.Struct, forbid_unknown_fields=True):
+    feature: str
+    kind: str
+    tables: list[str]
+    x: float
+    y: float
+
+
+class MapAnswer(msgspec.Struct, forbid_unknown_fields=True):
+    model: str
+    points: list[Point]
+
+
+class AnalogousValue(msgspec.Struct, forbid_unknown_fields=True):
+    feature: str
+    value: float | str
+    similarity: float
+
+
+class AnalogyAnswer(msgspec.Struct, forbid_unknown_fields=True):
+    model: str
+    answers: list[AnalogousValue]
+
+
+class ModelFeature(msgspec.Struct, forbid_unknown_fields=True):
+    feature: str
+    kind: str
+
+
+class ModelAnswer(msgspec.Struct, forbid_unknown_fields=True):
+    model: str
+    name: str
+    version: int
+    active: bool
+    status: str
+    sha256: str
+    created: str
+    published: str
+    preset: str
+    seed: int
+    features: list[ModelFeature]
+    metrics: dict[str, Any]
+
+
+class ModelsAnswer(msgspec.Struct, forbid_unknown_fields=True):
+    active: str | None
+    models: list[ModelAnswer]
+
+
+class SchemaColumn(msgspec.Struct, forbid_unknown_fields=True):
+    feature: str
+    scale: float
+    offset: float
+    missing: list[str]
+    kind: str | None
+
+
+class SchemaAnswer(msgspec.Struct, forbid_unknown_fields=True):
+    """origin: registered, or the model with whose bundle the table came."""
+
+    table: str
+    version: int
+    origin: str
+    created: str
+    columns: dict[str, SchemaColumn]
+
+
+class SchemaVersions(msgspec.Struct, forbid_unknown_fields=True):
+    table: str
+    version: int
+    origin: str
+    created: str
+    columns: dict[str, SchemaColumn]
+    versions: list[SchemaAnswer]
+
+
+class SchemasAnswer(msgspec.Struct, forbid_unknown_fields=True):
+    tables: list[SchemaAnswer]
+
+
+class Health(msgspec.Struct, forbid_unknown_fields=True):
+    status: str
+    model: str | None = None
+
+
+class Limits(msgspec.Struct, forbid_unknown_fields=True):
+    body_bytes: int
+    file_bytes: int
+    rows: int
+    draws: int
+
+
+class Fault(msgspec.Struct, forbid_unknown_fields=True):
+    row: int | None
+    column: str | None
+    message: str
+
+
+class ProblemDetails(msgspec.Struct, forbid_unknown_fields=True):
+    """RFC 9457; errors names at most 100 cells."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    instance: str
+    request_id: str
+    errors: list[Fault]
+    errors_in_all: int | None = None
