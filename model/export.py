@@ -42,44 +42,51 @@ def export_onnx(network: MoeNetwork | PaperNetwork, digest: str) -> bytes:
 
 
 def _fold_attention(
-    network: MoeNetwork | PaperNetwork, projected: tuple[Tensor, Tensor, Tensor, Tensor, Tensor], pair: Tensor
+    network: MoeNetwork | PaperNetwork, projected: tuple[Tensor, Tensor, Tensor, Tensor], pair: Tensor
 ) -> dict[str, Tensor]:
     """Tables for the part both networks share; ``projected``: keys and values of all slots
-    (M, F, K, D), then query, key and value of all masked cells (M, F, D); ``pair`` (M, H, F, F).
+    (M, F, K, D), then query and key of all masked cells (M, F, D); ``pair`` (M, H, F, F).
     """
     h = network.shape.n_heads
-    keys, values = (
-        x.flatten(0, 1).movedim(0, 2).flatten(0, 1).flatten(1) for x in (split_heads(p, h) for p in projected[:2])
-    )
-    query, own_key, own_value = (split_heads(p, h).flatten(0, 1) for p in projected[2:])  # (G, F, W)
+    keys, values = (split_heads(p, h).flatten(0, 1).movedim(0, 2).flatten(0, 1) for p in projected[:2])  # (F K, G, W)
+    cells = torch.cat([keys, values, torch.ones_like(values[..., :1])], dim=-1).flatten(1)  # (F K, G (2 W + 1))
+    query, own_key = (split_heads(p, h).flatten(0, 1) for p in projected[2:])  # (G, F, W)
     query = query * network.shape.d_head**-0.5
     own_score = (query * own_key).sum(-1)  # (G, F)
-    gate_bias = (pair.flatten(0, 1) - own_score.unsqueeze(-1)).masked_fill(~network.layout.heard, CLOSED)
-    return {
-        "key_slots": _with_end(keys),  # (F K + 1, G W)
-        "value_slots": _with_end(values),
-        "query": query.movedim(0, 1),  # (F, G, W)
-        "own_value": own_value.movedim(0, 1),
-        "pair": gate_bias.movedim(0, 2),  # (F, F, G)
-    }
+    n_features = own_score.shape[1]
+    heard = network.layout.heard & ~torch.eye(n_features, dtype=torch.bool)
+    gate_bias = (pair.flatten(0, 1) - own_score.unsqueeze(-1)).masked_fill(~heard, CLOSED)
+    # A row after the last slot: the last value's cells look one further, with weight 0.
+    end = torch.zeros_like(cells[:1])
+    return {"cell_slots": torch.cat([cells, end]), "query": query, "pair": gate_bias}  # pair: (G, F, F)
+
+
+def _less_own(weights: Tensor, own_value: Tensor, n_heads: int) -> Tensor:
+    """Weights (M, F, D, N) over mixed values, and below each head's the row that takes away, by the sum of
+    its gates, what the masked cell's own value (M, F, D) would have given: (F, G (W + 1), N).
+    """
+    by_head = split_heads(weights.transpose(-1, -2), n_heads)  # (M, H, F, N, W)
+    own = (by_head * split_heads(own_value, n_heads).unsqueeze(-2)).sum(-1, keepdim=True)  # (M, H, F, N, 1)
+    both = torch.cat([by_head, -own], dim=-1)  # (M, H, F, N, W + 1)
+    return both.permute(2, 0, 1, 4, 3).flatten(1, 3)
 
 
 def _fold_moe(network: MoeNetwork) -> dict[str, Tensor]:
     m = network.shape.n_members
     every = torch.arange(network.layout.word.shape[0])
     table, masked = network.cell_table(every), network.masked_cells(every)
-    own_value = masked @ network.value
     slots = (table @ network.key.unsqueeze(1), table @ network.value.unsqueeze(1))
     pair = network.pair_bias(every, every)
-    tables = _fold_attention(network, (*slots, masked @ network.query, masked @ network.key, own_value), pair)
+    tables = _fold_attention(network, (*slots, masked @ network.query, masked @ network.key), pair)
     real = torch.cat([network.layout.real, torch.ones(len(every), 1, dtype=torch.bool)], dim=1)  # (F, K + 1)
     rows = network.head_rows(every) * real.unsqueeze(-1)  # (M, F, K + 1, D)
     # With nothing observed: the feature's own distribution, and its mean.
     base = torch.cat([network.layout.log_shares, torch.zeros(len(every), 1)], dim=1)
+    own_value = masked @ network.value
     return {
         **tables,
-        "rows": rows.permute(1, 0, 3, 2).flatten(1, 2) / m,  # (F, G W, K + 1)
-        "base_table": base.masked_fill(~real, CLOSED),
+        "rows": _less_own(rows.transpose(-1, -2), own_value, network.shape.n_heads) / m,  # (F, G (W + 1), K + 1)
+        "base_table": base.masked_fill(~real, CLOSED).unsqueeze(1),  # (F, 1, K + 1)
     }
 
 
@@ -91,12 +98,13 @@ def _fold_paper(network: PaperNetwork) -> dict[str, Tensor]:
     own_value = network.value(masked)
     slots = (network.key(table), network.value(table))
     pair = torch.zeros(1, network.shape.n_heads, len(every), len(every))
-    tables = _fold_attention(network, (*slots, network.query(masked), network.key(masked), own_value), pair)
+    tables = _fold_attention(network, (*slots, network.query(masked), network.key(masked)), pair)
     bias = network.head.bias[0, 0][network.slot]
+    out_weight = network.out.weight.unsqueeze(1).expand(-1, len(every), -1, -1)  # (1, F, D, D)
     return {
         **tables,
         "rest": (masked + network.out(own_value))[0],  # (F, D): what stands there whatever is heard
-        "out_weight": network.out.weight[0],
+        "out_weight": _less_own(out_weight, own_value, network.shape.n_heads),  # (F, G (W + 1), D)
         **{f"{n}_weight": getattr(network, n).weight[0] for n in ("feed_in", "feed_out")},
         **{f"{n}_bias": getattr(network, n).bias[0, 0] for n in ("feed_in", "feed_out")},
         **{f"norm_scale_{i}": network.norm_scale[0, i, 0, 0] for i in range(2)},
@@ -105,11 +113,6 @@ def _fold_paper(network: PaperNetwork) -> dict[str, Tensor]:
         "head_bias": bias.masked_fill(~network.layout.real, CLOSED),
         "standard": network.layout.standard,
     }
-
-
-def _with_end(slots: Tensor) -> Tensor:
-    """A row after the last slot: the last value's cells look one further, with weight 0."""
-    return torch.cat([slots, torch.zeros_like(slots[:1])])
 
 
 @torch.no_grad()

@@ -17,7 +17,10 @@ IR_VERSION = 10
 
 # Cells to keys and values, then the gates. A cell lies between its slot and the next one; a missing
 # cell is read at slot 0 and then shut out. `pair` holds the gate's bias less the masked cell's own
-# score, so that the masked cell itself has score 0: the Pad before the softmax.
+# score, so that the masked cell itself has score 0: the Pad before the softmax. A cell of the very
+# feature that is asked for is shut there too. Values end in a constant 1, so that what is mixed ends in
+# the sum of the gates: with it the last product takes away what the masked cell would have said itself.
+# Every node costs a microsecond of a single row: there are as few as can be.
 ATTENTION = """
   missing = IsNaN(positions)
   filled = Where(missing, zero, positions)
@@ -28,41 +31,26 @@ ATTENTION = """
   first = Mul(columns, n_values)
   slot = Add(low_int, first)
   next = Add(slot, one_int)
-  key_low = Gather<axis = 0>(key_slots, slot)
-  key_next = Gather<axis = 0>(key_slots, next)
-  key_step = Sub(key_next, key_low)
-  key_part = Mul(key_step, part)
-  key_flat = Add(key_low, key_part)
-  key_heads = Reshape(key_flat, split_heads)
-  keys = Transpose<perm = [0, 2, 3, 1]>(key_heads)
-  value_low = Gather<axis = 0>(value_slots, slot)
-  value_next = Gather<axis = 0>(value_slots, next)
-  value_step = Sub(value_next, value_low)
-  value_part = Mul(value_step, part)
-  value_flat = Add(value_low, value_part)
-  value_heads = Reshape(value_flat, split_heads)
-  values = Transpose<perm = [0, 2, 1, 3]>(value_heads)
-  query_q = Gather<axis = 0>(query, asked)
-  query_g = Transpose<perm = [1, 0, 2]>(query_q)
-  scores_raw = MatMul(query_g, keys)
-  pair_q = Gather<axis = 0>(pair, asked)
-  pair_qs = Gather<axis = 1>(pair_q, columns)
-  pair_g = Transpose<perm = [2, 0, 1]>(pair_qs)
+  cell_low = Gather<axis = 0>(cell_slots, slot)
+  cell_next = Gather<axis = 0>(cell_slots, next)
+  cell_step = Sub(cell_next, cell_low)
+  cell_part = Mul(cell_step, part)
+  cell_flat = Add(cell_low, cell_part)
+  cell_heads = Reshape(cell_flat, split_heads)
+  cells = Transpose<perm = [0, 2, 1, 3]>(cell_heads)
+  keys, values = Split<axis = -1>(cells, widths)
+  keys_down = Transpose<perm = [0, 1, 3, 2]>(keys)
+  query_g = Gather<axis = 1>(query, asked)
+  scores_raw = MatMul(query_g, keys_down)
+  pair_q = Gather<axis = 1>(pair, asked)
+  pair_g = Gather<axis = 2>(pair_q, columns)
   scores = Add(scores_raw, pair_g)
-  asked_down = Unsqueeze(asked, at_end)
-  is_own = Equal(columns, asked_down)
   missing_wide = Unsqueeze(missing, at_middle)
-  closed = Or(missing_wide, is_own)
-  scores_open = Where(closed, floor, scores)
+  scores_open = Where(missing_wide, floor, scores)
   scores_all = Pad(scores_open, one_more, zero)
   gates_all = Softmax<axis = -1>(scores_all)
   heard = Slice(gates_all, zero_list, minus_one, minus_one)
-  own_q = Gather<axis = 0>(own_value, asked)
-  own = Transpose<perm = [1, 0, 2]>(own_q)
-  mixed_all = MatMul(heard, values)
-  heard_sum = ReduceSum(heard, minus_one)
-  own_share = Mul(heard_sum, own)
-  mixed = Sub(mixed_all, own_share)
+  mixed = MatMul(heard, values)
   mixed_q = Transpose<perm = [2, 0, 1, 3]>(mixed)
   state = Reshape(mixed_q, join_heads)
   gates_sum = ReduceSum<keepdims = 0>(heard, one_list)
@@ -73,19 +61,17 @@ ATTENTION = """
 MOE = """
   rows_q = Gather<axis = 0>(rows, asked)
   base_q = Gather<axis = 0>(base_table, asked)
-  base_down = Unsqueeze(base_q, one_list)
   added = MatMul(state, rows_q)
-  out_q = Add(added, base_down)
+  out_q = Add(added, base_q)
   out = Transpose<perm = [1, 0, 2]>(out_q)
   logits = Slice(out, zero_list, minus_one, minus_one)
   point = Gather<axis = -1>(out, last)
-  base = Slice(base_q, zero_list, minus_one, minus_one)
-  point_base = Gather<axis = -1>(base_q, last)
+  base_flat = Squeeze(base_q, one_list)
+  base = Slice(base_flat, zero_list, minus_one, minus_one)
+  point_base = Gather<axis = -1>(base_flat, last)
   values_wide = Unsqueeze(values, two_list)
-  own_wide = Unsqueeze(own, two_list)
-  beyond = Sub(values_wide, own_wide)
   heard_wide = Unsqueeze(heard, at_end)
-  weighted = Mul(heard_wide, beyond)
+  weighted = Mul(heard_wide, values_wide)
   weighted_q = Transpose<perm = [2, 0, 3, 1, 4]>(weighted)
   experts = Reshape(weighted_q, join_experts)
   rows_wide = Unsqueeze(rows_q, one_list)
@@ -99,7 +85,8 @@ MOE = """
 PAPER = """
   rest_q = Gather<axis = 0>(rest, asked)
   rest_down = Unsqueeze(rest_q, one_list)
-  projected = MatMul(state, out_weight)
+  out_weight_q = Gather<axis = 0>(out_weight, asked)
+  projected = MatMul(state, out_weight_q)
   residual = Add(projected, rest_down)
   normal = LayerNormalization<axis = -1, epsilon = 1e-6>(residual, norm_scale_0, norm_shift_0)
   feed_1 = MatMul(normal, feed_in_weight)
@@ -170,9 +157,10 @@ def _constants(sizes: Mapping[str, int]) -> dict[str, NDArray[np.generic]]:
         "two_list": [2],
         "minus_one": [-1],
         "one_more": [0, 0, 0, 0, 0, 0, 0, 1],
-        "split_heads": [0, 0, heads, width],
-        "join_heads": [0, 0, heads * width],
-        "join_experts": [0, 0, 0, heads * width],
+        "split_heads": [0, 0, heads, 2 * width + 1],
+        "widths": [width, width + 1],
+        "join_heads": [0, 0, heads * (width + 1)],
+        "join_experts": [0, 0, 0, heads * (width + 1)],
     }
     floats = {"zero": 0.0, "floor": -1e9, "per_member": 1.0 / sizes["n_members"]}
     return {

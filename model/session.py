@@ -1,26 +1,63 @@
 """The network, opened by onnxruntime and held to its bundle: names, widths, features, and a canary row."""
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 import onnxruntime
+from numpy.typing import NDArray
 
 from model.bundle import Bundle
 from model.errors import BundleError
 from model.onnx_names import ANSWERS, CONTRACT, INPUTS
+from model.prune import keep_outputs
 
 # The canary asks for so many features at most: a wide bundle must not take long to open.
 MOST_ASKED = 64
 
 
-def open_session(bundle: Bundle, threads: int) -> onnxruntime.InferenceSession:
-    """Open the network from bytes (no second file can be pulled in) and hold it to its bundle.json."""
+@dataclass(frozen=True, slots=True)
+class Network:
+    """The network twice: with all outputs, and cut down to the answers, which is what most requests need."""
+
+    whole: onnxruntime.InferenceSession
+    brief: onnxruntime.InferenceSession
+
+    def run(self, names: Sequence[str], feed: Mapping[str, NDArray[Any]]) -> list[NDArray[np.float32]]:
+        """The outputs of these names."""
+        session = self.brief if len(names) == len(ANSWERS) else self.whole
+        outputs: list[NDArray[np.float32]] = session.run(names, feed)
+        return outputs
+
+
+def open_network(bundle: Bundle, threads: int) -> Network:
+    """Open the network from bytes, hold it to its bundle.json, and have it answer a canary row."""
+    whole = _open(bundle.name, bundle.network, threads)
+    _check(bundle, whole)
+    try:
+        brief = _open(bundle.name, keep_outputs(bundle.network, ANSWERS), threads)
+    except ValueError as error:
+        raise BundleError(f"bundle {bundle.name!r}: model.onnx cannot be read: {error}") from error
+    network = Network(whole, brief)
+    run_canary(bundle, network)
+    return network
+
+
+def _open(name: str, content: bytes, threads: int) -> onnxruntime.InferenceSession:
+    """From bytes: no second file can be pulled in."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     try:
-        session = onnxruntime.InferenceSession(bundle.network, options, providers=["CPUExecutionProvider"])
+        return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime raises types of its own that it does not export
-        raise BundleError(f"bundle {bundle.name!r}: model.onnx cannot be opened: {error}") from error
+        raise BundleError(f"bundle {name!r}: model.onnx cannot be opened: {error}") from error
+
+
+def _check(bundle: Bundle, session: onnxruntime.InferenceSession) -> None:
+    """Inputs, outputs and widths as this program knows them, made for the features of this bundle.json."""
     names = [value.name for value in session.get_inputs()]
     given = [value.name for value in session.get_outputs()]
     if names != list(INPUTS) or given != list(CONTRACT[bundle.is_additive]):
@@ -31,7 +68,6 @@ def open_session(bundle: Bundle, threads: int) -> onnxruntime.InferenceSession:
     digest = session.get_modelmeta().custom_metadata_map.get("schema")
     if width != bundle.schema.n_values or digest != bundle.schema.digest():
         raise BundleError(f"bundle {bundle.name!r}: model.onnx was not made for the features of this bundle.json")
-    return session
 
 
 def count_heads(bundle: Bundle) -> int:
@@ -42,7 +78,7 @@ def count_heads(bundle: Bundle) -> int:
         raise BundleError(f"bundle {bundle.name!r}: bundle.json does not say how many heads there are") from error
 
 
-def run_canary(bundle: Bundle, session: onnxruntime.InferenceSession) -> None:
+def run_canary(bundle: Bundle, network: Network) -> None:
     """Ask two rows, one empty and one full; refuse a network that cannot answer them.
 
     Of an empty row an additive network must say exactly how often each value occurs: a network with
@@ -53,7 +89,7 @@ def run_canary(bundle: Bundle, session: onnxruntime.InferenceSession) -> None:
     positions = np.asarray([[np.nan] * len(features), middle], dtype=np.float32)
     every = np.arange(len(features))
     try:
-        logits, point = session.run(list(ANSWERS), {"columns": every, "asked": every, "positions": positions})
+        logits, point = network.run(ANSWERS, {"columns": every, "asked": every, "positions": positions})
     except Exception as error:  # onnxruntime raises types of its own that it does not export
         raise BundleError(f"bundle {bundle.name!r}: model.onnx fails on a row of its own features: {error}") from error
     if not (np.isfinite(logits).all() and np.isfinite(point).all()):

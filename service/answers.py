@@ -9,6 +9,7 @@ from model.audit import Suspect
 from model.draws import Draws
 from model.explain import Experts
 from model.schema import Link
+from model.single import Readout, RowAnswer
 
 Json = dict[str, Any]
 
@@ -28,6 +29,24 @@ def show_prediction(answer: Prediction, links: Mapping[str, Link]) -> list[Json]
         _put(rows, "base", answer.experts.base.tolist())
         _put(rows, "experts", show_experts(answer.experts, links))
     return rows
+
+
+def show_row_answer(readout: Readout, answer: RowAnswer) -> Json:
+    """The same for a single row."""
+    row: Json = {"value": answer.value}
+    if answer.probability is not None:
+        row["probability"] = answer.probability
+    if answer.median is not None:
+        row["median"] = answer.median
+    if answer.interval is not None:
+        row["interval"] = answer.interval
+    if readout.lows:
+        parts = zip(readout.lows, readout.highs, answer.pieces, strict=True)
+        row["distribution"] = [{"low": low, "high": high, "probability": p} for low, high, p in parts]
+    else:
+        choices = zip(readout.choices, answer.pieces, strict=True)
+        row["distribution"] = sorted(({"value": v, "probability": p} for v, p in choices), key=_by_probability)
+    return row
 
 
 def _put(rows: list[Json], key: str, values: Sequence[Any]) -> None:

@@ -2,8 +2,9 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
 from importlib.metadata import version
 
 from fastapi import APIRouter, FastAPI, Request
@@ -11,8 +12,9 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from model.errors import CellProblem
+from model.errors import CellProblem, TabglotError
 from service import metrics
 from service.bulk import Bulk
 from service.documents import describe
@@ -25,6 +27,7 @@ from service.routes.encodings import add_encodings
 from service.routes.health import add_health
 from service.routes.imputing import add_imputing, make_impute
 from service.routes.models import add_models
+from service.routes.open_inference import add_open_inference
 from service.routes.schemas import add_schemas
 from service.serving import Serving
 from service.settings import Settings
@@ -43,8 +46,20 @@ TAGS = [
 ]
 
 
-def create_app(settings: Settings) -> FastAPI:
-    """The service, whole; opens the registry."""
+@dataclass(frozen=True, slots=True)
+class Application:
+    """The service, whole: ``api`` has the routes, ``asgi`` is what requests meet first."""
+
+    api: FastAPI
+    asgi: ASGIApp
+    drain: Drain
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self.asgi(scope, receive, send)
+
+
+def create_app(settings: Settings) -> Application:
+    """Open the registry and put all parts together."""
     drain = Drain()
     live = Live(
         registry := Registry.open(settings.registry),
@@ -55,7 +70,7 @@ def create_app(settings: Settings) -> FastAPI:
     live.on_switch = _count_switch
     serving = Serving(settings, registry, live, Bulk())
     predict, impute = make_predict(serving), make_impute(serving)
-    app = FastAPI(
+    api = FastAPI(
         title="Tabglot", version=version("tabglot"), summary="One model for many tables", description=ABOUT,
         openapi_tags=TAGS, lifespan=_lifespan(serving), redoc_url=None,
     )  # fmt: skip
@@ -66,26 +81,28 @@ def create_app(settings: Settings) -> FastAPI:
     add_models(router, serving)
     add_schemas(router, serving)
     add_health(router, serving, drain)
-    app.include_router(router)
-    app.state.drain = drain
-    app.add_exception_handler(HTTPException, _on_http_error)
-    app.add_exception_handler(RequestValidationError, _on_misfit)
+    add_open_inference(router, serving, drain)
+    api.include_router(router)
+    for kind in (TabglotError, ProblemError, Exception):
+        api.add_exception_handler(kind, _on_error)
+    api.add_exception_handler(HTTPException, _on_http_error)
+    api.add_exception_handler(RequestValidationError, _on_misfit)
+    describe(api, with_keys=bool(settings.api_keys))
     fast = {("POST", "/predict"): predict, ("POST", "/impute"): impute}
-    app.add_middleware(Front, settings=settings, drain=drain, fast=fast)
-    if settings.cors_origins:  # outermost: a preflight has no key
-        app.add_middleware(
-            CORSMiddleware, allow_origins=list(settings.cors_origins), allow_methods=["GET", "POST", "PUT", "DELETE"],
+    asgi: ASGIApp = Front(api, settings=settings, drain=drain, fast=fast)
+    if settings.cors_origins:  # outermost: a preflight has no key, and errors need the headers too
+        asgi = CORSMiddleware(
+            asgi, allow_origins=list(settings.cors_origins), allow_methods=["GET", "POST", "PUT", "DELETE"],
             allow_headers=["authorization", "content-type", "x-request-id"], expose_headers=["x-request-id"],
         )  # fmt: skip
-    describe(app, with_keys=bool(settings.api_keys))
-    return app
+    return Application(api, asgi, drain)
 
 
 def _count_switch(_: Served) -> None:
     metrics.SWITCHES.inc()
 
 
-def _lifespan(serving: Serving):  # type: ignore[no-untyped-def]  # noqa: ANN202
+def _lifespan(serving: Serving) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         await serving.live.refresh()
@@ -105,6 +122,10 @@ def _lifespan(serving: Serving):  # type: ignore[no-untyped-def]  # noqa: ANN202
 def _import_slow_parts() -> None:
 
     import service.files.rows  # noqa: F401
+
+
+async def _on_error(request: Request, error: Exception) -> Response:
+    return problem_response(error, request.url.path, request_id_of(request))
 
 
 async def _on_http_error(request: Request, error: Exception) -> Response:

@@ -61,16 +61,18 @@ class Front:
         given = headers.get(b"x-request-id", b"")
         request_id = given.decode() if SANE_ID.fullmatch(given) else os.urandom(12).hex()
         scope["request_id"] = request_id
-        status = 0
+        status, is_whole = 0, False
 
         async def answer(message: Message) -> None:
-            nonlocal status
+            nonlocal status, is_whole
             if message["type"] == "http.response.start":
                 status = message["status"]
                 extra = [(b"x-request-id", request_id.encode())]
                 if self._drain.begun:
                     extra.append((b"connection", b"close"))
                 message["headers"] = [*message["headers"], *extra]
+            elif message["type"] == "http.response.body":
+                is_whole = not message.get("more_body", False)
             await send(message)
 
         metrics.UNDER_WAY.inc()
@@ -81,9 +83,10 @@ class Front:
         except Exception as error:
             if problem_of(error).status == 500:
                 log.exception("unexpected error", extra={"request_id": request_id})
-            if status:  # an answer is half sent: only closing the connection tells that it is not whole
+            if not status:
+                await problem_response(error, scope["path"], request_id)(scope, receive, answer)
+            elif not is_whole:  # half an answer is out: only closing the connection tells that it is not all
                 raise
-            await problem_response(error, scope["path"], request_id)(scope, receive, answer)
         finally:
             metrics.UNDER_WAY.dec()
             self._count(scope, status or 500, perf_counter() - begun)

@@ -4,6 +4,7 @@ import logging
 import os
 import sys
 import time
+from functools import lru_cache
 from typing import Any
 
 import orjson
@@ -58,5 +59,9 @@ def log_request(*, request_id: str, method: str, path: str, status: int, seconds
 
 def _clock(seconds: float) -> str:
     whole = int(seconds)
-    now = time.gmtime(whole)
-    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', now)}.{int((seconds - whole) * 1000):03d}Z"
+    return f"{_whole_second(whole)}.{int((seconds - whole) * 1000):03d}Z"
+
+
+@lru_cache(maxsize=2)
+def _whole_second(seconds: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))

@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from itertools import chain
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 
@@ -155,3 +155,58 @@ def to_columns(rows: Sequence[Row]) -> dict[str, list[Any]]:
 def rows_to_columns(rows: Sequence[Row], some_column: str) -> Mapping[str, list[Any]]:
     """The same, but rows that hold nothing at all still are rows: a column of nulls says how many."""
     return to_columns(rows) or {some_column: [None] * len(rows)}
+
+
+class TensorParameters(msgspec.Struct):
+    """How a tensor is sent: in ``data``, or as so many bytes after the JSON."""
+
+    binary_data_size: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    shared_memory_region: str | None = None
+
+
+class TensorAsk(msgspec.Struct):
+    """One column: a cell per row. NaN, null and the empty text mean missing."""
+
+    name: str
+    shape: list[int]
+    datatype: str
+    data: list[Any] | None = None
+    parameters: TensorParameters | None = None
+
+
+class OutputParameters(msgspec.Struct):
+    """How an output is wanted: in JSON, or as bytes after it."""
+
+    binary_data: bool | None = None
+    classification: int | None = None
+    shared_memory_region: str | None = None
+
+
+class OutputAsk(msgspec.Struct):
+    """An output that is wanted."""
+
+    name: str
+    parameters: OutputParameters | None = None
+
+
+class InferParameters(msgspec.Struct, forbid_unknown_fields=True):
+    """What to predict, and how. The last four come from clients of other servers and change nothing here."""
+
+    target: str | None = None
+    table: str | None = None
+    interval: float | None = None
+    unknown: Unknown = "refuse"
+    binary_data_output: bool = False
+    priority: Any = None
+    timeout: Any = None
+    content_type: Any = None
+    headers: Any = None
+
+
+class InferAsk(msgspec.Struct):
+    """Predict ``parameters.target`` from columns, each of them a tensor (Open Inference Protocol)."""
+
+    inputs: list[TensorAsk]
+    id: str | None = None
+    parameters: InferParameters | None = None
+    outputs: list[OutputAsk] | None = None

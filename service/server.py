@@ -15,6 +15,7 @@ from types import FrameType
 
 import uvicorn
 
+from service.front import Drain
 from service.settings import Settings, SettingsError
 
 log = logging.getLogger("tabglot")
@@ -29,9 +30,13 @@ WORKER = "TABGLOT_WORKER_FD"
 class DrainingServer(uvicorn.Server):
     """Stops in order: no new connections; one more answer on those there are, then closed; then the rest."""
 
+    def __init__(self, config: uvicorn.Config, drain: Drain) -> None:
+        super().__init__(config)
+        self._drain = drain
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Let every request that arrived be answered."""
-        self.config.app.state.drain.begun = True  # type: ignore[union-attr]
+        self._drain.begun = True
         for server in self.servers:
             server.close()
         deadline = time.monotonic() + min(QUIET_SECONDS, self.config.timeout_graceful_shutdown or QUIET_SECONDS)
@@ -75,11 +80,13 @@ def run_process(settings: Settings, listening: socket.socket) -> int:
     """One process that answers."""
     from service.app import create_app
 
+    app = create_app(settings)
     config = uvicorn.Config(
-        create_app(settings), access_log=False, log_config=None, lifespan="on", server_header=False,
+        app, access_log=False, log_config=None, lifespan="on", server_header=False,
+        proxy_headers=False,  # nothing here depends on who the client is
         timeout_graceful_shutdown=max(1, round(settings.drain_seconds)), timeout_keep_alive=75,
     )  # fmt: skip
-    server = DrainingServer(config)
+    server = DrainingServer(config, app.drain)
     with contextlib.suppress(KeyboardInterrupt):
         server.run(sockets=[listening])
     log.info("stopped")

@@ -227,3 +227,63 @@ class ProblemDetails(msgspec.Struct, forbid_unknown_fields=True):
     request_id: str
     errors: list[Fault]
     errors_in_all: int | None = None
+
+
+class OpenLive(msgspec.Struct, forbid_unknown_fields=True):
+    """The process runs."""
+
+    live: bool
+
+
+class OpenReady(msgspec.Struct, forbid_unknown_fields=True):
+    """The model of that name (or, without one, the active model) answers."""
+
+    ready: bool
+    name: str | None = None
+
+
+class OpenServer(msgspec.Struct, forbid_unknown_fields=True):
+    """What answers here, and which extensions of the protocol it knows."""
+
+    name: str
+    version: str
+    extensions: list[str]
+
+
+class TensorMetadata(msgspec.Struct, forbid_unknown_fields=True):
+    """A tensor that may be sent or asked for; the datatype of an output can differ with the target's kind."""
+
+    name: str
+    datatype: str
+    shape: list[int]
+    parameters: dict[str, Any] | None = None
+
+
+class OpenModel(msgspec.Struct, forbid_unknown_fields=True):
+    """A model: one input per feature, all of them optional, and what it can answer."""
+
+    name: str
+    versions: list[str]
+    platform: str
+    inputs: list[TensorMetadata]
+    outputs: list[TensorMetadata]
+
+
+class TensorAnswer(msgspec.Struct, forbid_unknown_fields=True):
+    """An output: its cells are in ``data``, or ``parameters.binary_data_size`` bytes after the JSON."""
+
+    name: str
+    datatype: str
+    shape: list[int]
+    data: list[Any] | None = None
+    parameters: dict[str, Any] | None = None
+
+
+class InferAnswer(msgspec.Struct, forbid_unknown_fields=True):
+    """Predictions, column by column."""
+
+    model_name: str
+    model_version: str
+    outputs: list[TensorAnswer]
+    id: str | None = None
+    parameters: dict[str, Any] | None = None

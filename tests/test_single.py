@@ -59,3 +59,29 @@ def test_missing_codes_and_dates_are_left_to_the_general_way():
 def test_words_that_are_not_known_as_they_stand_are_left_to_the_general_way(word):
     feature = Feature("x", "categorical", categories=("a", "b"))
     assert make_reader(feature)(word, Link("x", "x")) is None
+
+
+@pytest.mark.parametrize("interval", [None, 0.5, 0.9])
+def test_a_single_row_is_answered_as_the_general_way_answers_it(predictor, interval):
+    units = {"turned": Link("mpg", "mpg", -2.0, 30.0), "plain": Link("mpg", "mpg")}
+    rows = [{"weight": 3504, "cylinders": 8}, {"weight": 2100.5, "year": 78, "horsepower": None}]
+    for row in rows:
+        for target in ("mpg", "origin", "cylinders", "displacement", "gear"):
+            for mpg in units.values():
+                links = {**predictor.links(None), "mpg": mpg}
+                cells = {name: [cell] for name, cell in row.items() if name != target}
+                told = predictor.predict_row(cells, links[target], links, interval)
+                assert told is not None
+                readout, single = told
+                general = predictor.predict(cells, target, links=links, interval=interval)
+                assert single.value == pytest.approx(general.values[0], rel=1e-6)
+                assert single.pieces == pytest.approx(general.mass[0], abs=1e-7)
+                if general.median is not None:
+                    assert single.median == pytest.approx(general.median[0], rel=1e-6)
+                    assert (readout.lows, readout.highs) == (general.lows, general.highs)
+                else:
+                    assert readout.choices == general.choices
+                if general.probability is not None:
+                    assert single.probability == pytest.approx(general.probability[0], rel=1e-6)
+                if general.interval is not None:
+                    assert single.interval == pytest.approx(general.interval[0], rel=1e-6)

@@ -16,7 +16,7 @@ from model.audit import audit
 from model.requests import check_interval
 from model.schema import Link
 from service import metrics
-from service.answers import Json, show_prediction, show_suspect
+from service.answers import Json, show_prediction, show_row_answer, show_suspect
 from service.bulk import INLINE_BYTES, PIECE, pause
 from service.documents import gives, takes
 from service.front import Handler
@@ -93,6 +93,18 @@ def answer_predict(ask: PredictAsk, served: Served, links: Mapping[str, Link]) -
     predictor = served.predictor
     check_interval(ask.interval)
     columns = rows_to_columns(ask.rows, ask.target)
+    if len(ask.rows) == 1 and not ask.explain and ask.target in links:
+        link = links[ask.target]
+        row = {name: cells for name, cells in columns.items() if name != ask.target}
+        single = predictor.predict_row(row, link, links, ask.interval)
+        if single is not None:
+            return {
+                "model": served.ref,
+                "target": ask.target,
+                "kind": single[0].feature.kind,
+                "predictions": [show_row_answer(*single)],
+                "warnings": [],
+            }
     link, cells = predictor.prepare(columns, ask.target, table=ask.table, links=links, unknown=ask.unknown)
     n_rows = len(cells.positions)
     if n_rows <= PIECE:

@@ -1,0 +1,98 @@
+"""Cut an ONNX network down to some of its outputs, so that nothing is computed that nobody asked for.
+
+Works on the file's bytes (protobuf wire format), because serving has no onnx package: a message is a
+list of fields, and those that are not looked into are passed on untouched.
+"""
+
+from collections.abc import Collection, Iterator
+
+# Field numbers of onnx.proto: ModelProto.graph; GraphProto.node, .initializer, .output;
+# NodeProto.input, .output; TensorProto.name; ValueInfoProto.name.
+GRAPH = 7
+NODE, INITIALIZER, OUTPUT = 1, 5, 12
+NODE_INPUT, NODE_OUTPUT = 1, 2
+TENSOR_NAME, VALUE_NAME = 8, 1
+
+VARINT, FIXED_64, LENGTH, FIXED_32 = 0, 1, 2, 5
+
+
+def keep_outputs(network: bytes, wanted: Collection[str]) -> bytes:
+    """The same network with only the ``wanted`` outputs, and only the nodes and weights these need."""
+    return b"".join(
+        _write(GRAPH, _prune_graph(content, wanted)) if number == GRAPH and content is not None else raw
+        for number, content, raw in _fields(memoryview(network))
+    )
+
+
+def _prune_graph(graph: memoryview, wanted: Collection[str]) -> bytes:
+    fields = list(_fields(graph))
+    needed = {name.encode() for name in wanted}
+    kept: set[int] = set()
+    for i in range(len(fields) - 1, -1, -1):  # nodes come in the order in which they run
+        number, content, _ = fields[i]
+        if number == NODE and content is not None and needed.intersection(_strings(content, NODE_OUTPUT)):
+            kept.add(i)
+            needed.update(_strings(content, NODE_INPUT))
+    return b"".join(
+        raw for i, (number, content, raw) in enumerate(fields) if i in kept or _stays(number, content, needed)
+    )
+
+
+def _stays(number: int, content: memoryview | None, needed: Collection[bytes]) -> bool:
+    """Weights and outputs stay if they are needed, nodes were judged before, all else stays."""
+    if number in (INITIALIZER, OUTPUT) and content is not None:
+        name = TENSOR_NAME if number == INITIALIZER else VALUE_NAME
+        return any(text in needed for text in _strings(content, name))
+    return number != NODE
+
+
+def _strings(message: memoryview, wanted: int) -> list[bytes]:
+    return [bytes(content) for number, content, _ in _fields(message) if number == wanted and content is not None]
+
+
+def _fields(message: memoryview) -> Iterator[tuple[int, memoryview | None, memoryview]]:
+    """Each field as (number, content if it has a length, the field's own bytes); weights are not copied."""
+    at = 0
+    while at < len(message):
+        start = at
+        key, at = _varint(message, at)
+        number, kind = key >> 3, key & 7
+        content = None
+        if kind == VARINT:
+            _, at = _varint(message, at)
+        elif kind == LENGTH:
+            length, at = _varint(message, at)
+            content = message[at : at + length]
+            at += length
+        elif kind in (FIXED_64, FIXED_32):
+            at += 8 if kind == FIXED_64 else 4
+        else:
+            raise ValueError(f"no protobuf message: wire type {kind}")
+        if at > len(message):
+            raise ValueError("no whole protobuf message")
+        yield number, content, message[start:at]
+
+
+def _varint(message: memoryview, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        if at >= len(message) or shift > 63:
+            raise ValueError("no whole protobuf message")
+        byte = message[at]
+        value |= (byte & 127) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 128:
+            return value, at
+
+
+def _write(number: int, content: bytes) -> bytes:
+    return _as_varint(number << 3 | LENGTH) + _as_varint(len(content)) + content
+
+
+def _as_varint(value: int) -> bytes:
+    out = bytearray()
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
