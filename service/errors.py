@@ -81,7 +81,7 @@ def problem_body(problem: ProblemError, instance: str, request_id: str) -> bytes
         "instance": instance,
         "request_id": request_id,
         "errors": [
-            {"row": fault.row, "column": fault.column, "message": fault.message}
+            {"row": fault.row, "column": fault.column or None, "message": fault.message}
             for fault in problem.errors[:MOST_ERRORS]
         ],
     }

@@ -2,9 +2,10 @@
 
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import httpx
 import numpy as np
 import pytest
 import torch
@@ -12,6 +13,7 @@ import torch
 from model import codec
 from model.runtime import Predictor
 from model.schema import Feature, Schema
+from tests.server import RunningServer, running
 from training.demo import write_demo
 
 # One thread in this process: commands that are started side by side need the other cores.
@@ -110,3 +112,24 @@ def make_positions(schema: Schema, n_rows: int, missing: float = 0.2, seed: int 
     positions = np.stack(columns, axis=1).astype(np.float32)
     positions[rng.random(positions.shape) < missing] = np.nan
     return positions
+
+
+@pytest.fixture(scope="session")
+def server(small_bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    """A service with the small bundle, for tests that change nothing (or clean up after themselves)."""
+    with running(tmp_path_factory.mktemp("service"), "--bundle", str(small_bundle)) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def client(server: RunningServer) -> httpx.Client:
+    return server.client
+
+
+@pytest.fixture(scope="session")
+def other_bundle(small_family: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same family, fitted with another seed: other answers under the same name."""
+    out = tmp_path_factory.mktemp("bundles") / "other"
+    answer = run_training("fit", str(small_family), "--out", str(out), "--epochs", "3", "--seed", "7")
+    assert answer.returncode == 0, answer.stderr
+    return out

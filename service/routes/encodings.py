@@ -1,6 +1,8 @@
 """GET /encodings and what is read off them: likeness, matches, a map, analogies."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
@@ -26,118 +28,100 @@ Model = Annotated[str | None, Query(description="NAME or NAME@VERSION; default: 
 Table = Annotated[str | None, Query(description="a table: only its columns' features")]
 Count = Annotated[int, Query(ge=1, le=1000, description="how many")]
 Term = Annotated[str, Query(description="feature=value")]
-SHOWN = {"feature": "weight", "kind": "numeric", "tables": ["auto", "mtcars"]}
+Name = Annotated[str, Query(description="a feature, or, with a table, one of its columns")]
 
 
-def add_encodings(router: APIRouter, serving: Serving) -> None:
-    """Declare the routes under /encodings."""
-    live = serving.live
+@dataclass(frozen=True, slots=True)
+class EncodingRoutes:
+    """What answers under /encodings."""
 
-    @router.get(
-        "/encodings", operation_id="encodings", tags=["encodings"], response_model=None,
-        summary="One vector per feature, all in one space",
-        responses=gives(
-            EncodingsAnswer, {"model": "cars@1", "dimension": 2, "features": [{**SHOWN, "encoding": [0.1, -0.2]}]},
-            *ERRORS,
-        ),
-    )  # fmt: skip
-    async def encodings(table: Table = None, model: Model = None) -> Response:
-        served = await live.get(model)
+    serving: Serving
+
+    async def encodings(self, table: Table = None, model: Model = None) -> Response:
+        served = await self.serving.live.get(model)
         vectors = served.predictor.bundle.encodings
-        wanted = {link.feature for link in live.state.links(served, table).values()}
+        wanted = {link.feature for link in self.serving.live.state.links(served, table).values()}
         index = served.predictor.schema.index
         features = [
             {**_show(served, name), "encoding": vectors[i].tolist()} for name, i in index.items() if name in wanted
         ]
         return answer_json({"model": served.ref, "dimension": vectors.shape[1], "features": features})
 
-    @router.get(
-        "/encodings/similar", operation_id="similar", tags=["encodings"], response_model=None,
-        summary="The features most like one, most alike first",
-        responses=gives(
-            SimilarAnswer,
-            {"model": "cars@1", "feature": "weight", "similar": [
-                {"feature": "displacement", "tables": ["auto"], "similarity": 0.7}]},
-            *ERRORS,
-        ),
-    )  # fmt: skip
-    async def similar(
-        feature: Annotated[str, Query(description="a feature, or, with a table, one of its columns")],
-        table: Table = None, k: Count = 5, model: Model = None,
-    ) -> Response:  # fmt: skip
-        served = await live.get(model)
-        name = _resolve(served, feature, live.state.links(served, table))
-        found = find_similar(served.predictor.bundle, name, k)
+    async def similar(self, feature: Name, table: Table = None, k: Count = 5, model: Model = None) -> Response:
+        served = await self.serving.live.get(model)
+        name = _resolve(served, feature, self.serving.live.state.links(served, table))
         schema = served.predictor.schema
         shown = [
-            {"feature": other, "tables": schema.tables_of(other), "similarity": likeness} for other, likeness in found
+            {"feature": other, "tables": schema.tables_of(other), "similarity": likeness}
+            for other, likeness in find_similar(served.predictor.bundle, name, k)
         ]
         return answer_json({"model": served.ref, "feature": name, "similar": shown})
 
-    @router.get(
-        "/encodings/map", operation_id="map", tags=["encodings"], response_model=None,
-        summary="All features as points in the plane: a picture, not a measure",
-        responses=gives(MapAnswer, {"model": "cars@1", "points": [{**SHOWN, "x": 0.3, "y": -1.2}]}, *ERRORS),
-    )  # fmt: skip
-    async def map_features(model: Model = None) -> Response:
-        served = await live.get(model)
+    async def map_features(self, model: Model = None) -> Response:
+        served = await self.serving.live.get(model)
         points = project(served.predictor.bundle).tolist()
-        shown = [{**_show(served, name), "x": points[i][0], "y": points[i][1]}
-                 for name, i in served.predictor.schema.index.items()]  # fmt: skip
+        index = served.predictor.schema.index
+        shown = [{**_show(served, name), "x": points[i][0], "y": points[i][1]} for name, i in index.items()]
         return answer_json({"model": served.ref, "points": shown})
 
-    _add_matches(router, serving)
-    _add_analogy(router, serving)
+    async def matches(self, left: str, right: str, model: Model = None) -> Response:
+        served = await self.serving.live.get(model)
+        state = self.serving.live.state
+        tables = state.links(served, left), state.links(served, right)
+        return _answer_pairs(served, await self.serving.bulk.run(match_tables, served.predictor.bundle, *tables))
+
+    async def match_rows(self, request: Request) -> Response:
+        ask: MatchAsk = MATCH.read(await read_json(request))
+        check_rows(ask.rows, self.serving.settings.max_rows)
+        if not ask.rows:
+            raise ProblemError(422, "rows is empty: send some rows of the new table")
+        served = await self.serving.live.get(ask.model)
+        links = self.serving.live.state.links(served, ask.left)
+        pairs = await self.serving.bulk.run(match_rows, served.predictor.bundle, links, to_columns(ask.rows))
+        return _answer_pairs(served, pairs)
+
+    async def analogy(self, a: Term, b: Term, c: Term, k: Count = 5, model: Model = None) -> Response:
+        served = await self.serving.live.get(model)
+        terms = [_read_term(text) for text in (a, b, c)]
+        found = await self.serving.bulk.run(find_analogy, served.predictor, terms, k)
+        shown = [{"feature": feature, "value": value, "similarity": likeness} for feature, value, likeness in found]
+        return answer_json({"model": served.ref, "answers": shown})
 
 
-def _add_matches(router: APIRouter, serving: Serving) -> None:
-    live = serving.live
-
-    @router.get(
-        "/encodings/matches", operation_id="matches", tags=["encodings"], response_model=None,
+def add_encodings(router: APIRouter, serving: Serving) -> None:
+    """Declare the routes under /encodings."""
+    routes = EncodingRoutes(serving)
+    add = partial(router.add_api_route, tags=["encodings"], response_model=None)
+    add(
+        "/encodings", routes.encodings, methods=["GET"], operation_id="encodings",
+        summary="One vector per feature, all in one space",
+        responses=gives(EncodingsAnswer, examples.ENCODINGS, *ERRORS),
+    )  # fmt: skip
+    add(
+        "/encodings/similar", routes.similar, methods=["GET"], operation_id="similar",
+        summary="The features most like one, most alike first",
+        responses=gives(SimilarAnswer, examples.SIMILAR, *ERRORS),
+    )  # fmt: skip
+    add(
+        "/encodings/map", routes.map_features, methods=["GET"], operation_id="map",
+        summary="All features as points in the plane: a picture, not a measure",
+        responses=gives(MapAnswer, examples.MAP, *ERRORS),
+    )  # fmt: skip
+    add(
+        "/encodings/matches", routes.matches, methods=["GET"], operation_id="matches",
         summary="Which columns of two tables mean the same: one to one, best first",
         responses=gives(MatchesAnswer, examples.MATCHES, *ERRORS),
     )  # fmt: skip
-    async def matches(left: str, right: str, model: Model = None) -> Response:
-        served = await live.get(model)
-        state = live.state
-        tables = state.links(served, left), state.links(served, right)
-        pairs = await serving.bulk.run(match_tables, served.predictor.bundle, *tables)
-        return _answer_pairs(served, pairs)
-
-    @router.post(
-        "/encodings/matches", operation_id="match_rows", tags=["encodings"], response_model=None,
+    add(
+        "/encodings/matches", routes.match_rows, methods=["POST"], operation_id="match_rows",
         summary="The same for a table the model was never fitted on",
         openapi_extra=takes(MatchAsk, examples.MATCH),
         responses=gives(MatchesAnswer, examples.MATCHES, 400, 413, 415, *ERRORS),
     )  # fmt: skip
-    async def match_new(request: Request) -> Response:
-        ask: MatchAsk = MATCH.read(await read_json(request))
-        check_rows(ask.rows, serving.settings.max_rows)
-        if not ask.rows:
-            raise ProblemError(422, "rows is empty: send some rows of the new table")
-        served = await live.get(ask.model)
-        links = live.state.links(served, ask.left)
-        pairs = await serving.bulk.run(match_rows, served.predictor.bundle, links, to_columns(ask.rows))
-        return _answer_pairs(served, pairs)
-
-
-def _add_analogy(router: APIRouter, serving: Serving) -> None:
-    @router.get(
-        "/encodings/analogy", operation_id="analogy", tags=["encodings"], response_model=None,
-        summary="a is to b as c is to ...",
-        responses=gives(
-            AnalogyAnswer,
-            {"model": "cars@1", "answers": [{"feature": "weight", "value": 4464.0, "similarity": 0.9}]},
-            *ERRORS,
-        ),
+    add(
+        "/encodings/analogy", routes.analogy, methods=["GET"], operation_id="analogy",
+        summary="What is to c as b is to a", responses=gives(AnalogyAnswer, examples.ANALOGY, *ERRORS),
     )  # fmt: skip
-    async def analogy(a: Term, b: Term, c: Term, k: Count = 5, model: Model = None) -> Response:
-        served = await serving.live.get(model)
-        terms = [_read_term(text) for text in (a, b, c)]
-        found = await serving.bulk.run(find_analogy, served.predictor, terms, k)
-        shown = [{"feature": feature, "value": value, "similarity": likeness} for feature, value, likeness in found]
-        return answer_json({"model": served.ref, "answers": shown})
 
 
 def _read_term(text: str) -> tuple[str, str]:

@@ -79,3 +79,15 @@ MODEL: dict[str, Any] = {
 }
 MATCH: dict[str, Any] = {"left": "auto", "rows": [{"kilos": 3504, "cyls": 8}, {"kilos": 2100, "cyls": 4}]}
 MATCHES: dict[str, Any] = {"model": "cars@1", "matches": [{"left": "weight", "right": "wt", "similarity": 1.0}]}
+_FEATURE = {"feature": "weight", "kind": "numeric", "tables": ["auto", "mtcars"]}
+ENCODINGS: dict[str, Any] = {"model": "cars@1", "dimension": 2, "features": [{**_FEATURE, "encoding": [0.1, -0.2]}]}
+SIMILAR: dict[str, Any] = {
+    "model": "cars@1",
+    "feature": "weight",
+    "similar": [{"feature": "displacement", "tables": ["auto"], "similarity": 0.7}],
+}
+MAP: dict[str, Any] = {"model": "cars@1", "points": [{**_FEATURE, "x": 0.3, "y": -1.2}]}
+ANALOGY: dict[str, Any] = {
+    "model": "cars@1",
+    "answers": [{"feature": "weight", "value": 4464.0, "similarity": 0.9}],
+}

@@ -1,5 +1,8 @@
 """Probes, metrics, limits, and the way from / to the documentation."""
 
+from dataclasses import dataclass
+from functools import partial
+
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -13,56 +16,60 @@ from service.serving import Serving, answer_json
 from service.shapes import Health, Limits
 
 
-def add_health(router: APIRouter, serving: Serving, drain: Drain) -> None:
-    """Declare the routes that tell how the service is."""
-    settings = serving.settings
+@dataclass(frozen=True, slots=True)
+class HealthRoutes:
+    """What tells how the service is."""
 
-    @router.get(
-        "/health/live", operation_id="live", tags=["operations"], response_model=None,
-        summary="Whether the process runs", responses=gives(Health, {"status": "live"}),
-    )  # fmt: skip
-    async def live() -> Response:
+    serving: Serving
+    drain: Drain
+
+    async def live(self) -> Response:
         return answer_json({"status": "live"})
 
-    @router.get(
-        "/health/ready", operation_id="ready", tags=["operations"], response_model=None,
-        summary="Whether the active model answered its canary row",
-        responses=gives(Health, {"status": "ready", "model": "cars@1"}, 503),
-    )  # fmt: skip
-    async def ready() -> Response:
-        check_ready(serving, drain)
-        active = serving.live.state.active
+    async def ready(self) -> Response:
+        check_ready(self.serving, self.drain)
+        active = self.serving.live.state.active
         return answer_json({"status": "ready", "model": active.ref if active else None})
 
-    @router.get(
-        "/metrics", operation_id="metrics", tags=["operations"], response_model=None,
-        summary="Prometheus metrics of all workers", responses=gives_text("text/plain", "Prometheus text"),
-    )  # fmt: skip
-    async def show_metrics() -> Response:
+    async def metrics(self) -> Response:
         content, media_type = metrics.render()
         return Response(content, headers={"content-type": media_type})
 
-    @router.get(
-        "/limits", operation_id="limits", tags=["operations"], response_model=None,
-        summary="How much one request may hold",
+    async def limits(self) -> Response:
+        settings = self.serving.settings
+        limits = {
+            "body_bytes": settings.max_body_bytes,
+            "file_bytes": settings.max_file_bytes,
+            "rows": settings.max_rows,
+            "draws": settings.max_draws,
+        }
+        return answer_json(limits)
+
+    async def home(self, request: Request) -> Response:
+        return RedirectResponse(request.scope.get("root_path", "") + "/docs")
+
+
+def add_health(router: APIRouter, serving: Serving, drain: Drain) -> None:
+    """Declare the routes that tell how the service is."""
+    routes = HealthRoutes(serving, drain)
+    add = partial(router.add_api_route, methods=["GET"], tags=["operations"], response_model=None)
+    add(
+        "/health/live", routes.live, operation_id="live", summary="Whether the process runs",
+        responses=gives(Health, {"status": "live"}),
+    )  # fmt: skip
+    add(
+        "/health/ready", routes.ready, operation_id="ready", summary="Whether the active model answered its canary row",
+        responses=gives(Health, {"status": "ready", "model": "cars@1"}, 503),
+    )  # fmt: skip
+    add(
+        "/metrics", routes.metrics, operation_id="metrics", summary="Prometheus metrics of all workers",
+        responses=gives_text("text/plain", "Prometheus text"),
+    )  # fmt: skip
+    add(
+        "/limits", routes.limits, operation_id="limits", summary="How much one request may hold",
         responses=gives(Limits, {"body_bytes": 16777216, "file_bytes": 1073741824, "rows": 100000, "draws": 100}),
     )  # fmt: skip
-    async def limits() -> Response:
-        return answer_json(
-            {
-                "body_bytes": settings.max_body_bytes,
-                "file_bytes": settings.max_file_bytes,
-                "rows": settings.max_rows,
-                "draws": settings.max_draws,
-            }
-        )
-
-    @router.get(
-        "/", operation_id="home", tags=["operations"], response_model=None, summary="To the documentation",
-        status_code=307, responses=fails(),
-    )  # fmt: skip
-    async def home(request: Request) -> Response:
-        return RedirectResponse(request.scope.get("root_path", "") + "/docs")
+    add("/", routes.home, operation_id="home", summary="To the documentation", status_code=307, responses=fails())
 
 
 def check_ready(serving: Serving, drain: Drain) -> None:

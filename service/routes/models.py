@@ -3,6 +3,8 @@
 import asyncio
 import shutil
 import tempfile
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,36 +28,23 @@ FORM = "multipart/form-data"
 TAR_TYPES = ("application/x-tar", "application/tar", "application/gzip", "application/octet-stream")
 
 
-def add_models(router: APIRouter, serving: Serving) -> None:
-    """Declare the routes under /models."""
-    registry, live, settings = serving.registry, serving.live, serving.settings
+@dataclass(frozen=True, slots=True)
+class ModelRoutes:
+    """What answers under /models."""
 
-    @router.get(
-        "/models", operation_id="list_models", tags=["models"], response_model=None,
-        summary="All published models, newest first",
-        responses=gives(ModelsAnswer, {"active": "cars@1", "models": [examples.MODEL]}, 503),
-    )  # fmt: skip
-    async def list_models() -> Response:
-        records = await asyncio.to_thread(registry.models)
+    serving: Serving
+
+    async def list_models(self) -> Response:
+        records = await asyncio.to_thread(self.serving.registry.models)
         active = next((record.ref for record in records if record.active), None)
         return answer_json({"active": active, "models": [show_model(record) for record in records]})
 
-    @router.get(
-        "/models/{model}", operation_id="get_model", tags=["models"], response_model=None,
-        summary="One model: NAME (its newest version), NAME@VERSION, or active",
-        responses=gives(ModelAnswer, examples.MODEL, 404, 422, 503),
-    )  # fmt: skip
-    async def get_model(model: str) -> Response:
-        served = await live.get(None) if model == "active" else None
-        return answer_json(show_model(await asyncio.to_thread(registry.model, served.ref if served else model)))
+    async def get_model(self, model: str) -> Response:
+        ref = (await self.serving.live.get(None)).ref if model == "active" else model
+        return answer_json(show_model(await asyncio.to_thread(self.serving.registry.model, ref)))
 
-    @router.post(
-        "/models", operation_id="publish_model", tags=["models"], response_model=None, status_code=201,
-        summary="Publish a bundle, sent as a .tar; it is verified before it can be served",
-        openapi_extra=takes_file(*TAR_TYPES, FORM),
-        responses=gives(ModelAnswer, examples.MODEL, 400, 413, 415, 422, 503, status=201),
-    )  # fmt: skip
     async def publish_model(
+        self,
         request: Request,
         activate: Annotated[bool, Query(description="serve it from now on")] = True,
         name: Annotated[str | None, Query(description="another name than the bundle's own")] = None,
@@ -63,31 +52,56 @@ def add_models(router: APIRouter, serving: Serving) -> None:
         folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="tabglot-"))
         try:
             await _receive(request, folder / "upload.tar")
-            record = await asyncio.to_thread(_publish, folder, activate, name)
+            record = await asyncio.to_thread(self._publish, folder, activate, name)
         finally:
             await asyncio.to_thread(shutil.rmtree, folder, True)
-        await live.refresh()
+        await self.serving.live.refresh()
         return answer_json(show_model(record), 201)
 
-    def _publish(folder: Path, activate: bool, name: str | None) -> ModelRecord:
+    def _publish(self, folder: Path, activate: bool, name: str | None) -> ModelRecord:
         bundle = folder / "bundle"
         bundle.mkdir()
+        settings = self.serving.settings
         unpack(folder / "upload.tar", bundle, settings.max_file_bytes)
+        registry = self.serving.registry
         return publish(registry, settings.store, bundle, name=name, activate=activate, called="the upload")[0]
 
-    @router.put(
-        "/models/active", operation_id="activate_model", tags=["models"], response_model=None,
-        summary="Serve another model from now on, a newer or an older one",
-        openapi_extra=takes(ActivateAsk, {"model": "cars@1"}),
-        responses=gives(ModelAnswer, examples.MODEL, 400, 404, 413, 415, 422, 503),
-    )  # fmt: skip
-    async def activate_model(request: Request) -> Response:
+    async def activate_model(self, request: Request) -> Response:
         ask: ActivateAsk = ACTIVATE.read(await read_json(request))
+        registry, live = self.serving.registry, self.serving.live
         # It must load here and pass its canary before anybody is told to serve it.
         served = await live.get((await asyncio.to_thread(registry.model, ask.model)).ref)
         record = await asyncio.to_thread(registry.activate, served.ref)
         await live.refresh()
         return answer_json(show_model(record))
+
+
+def add_models(router: APIRouter, serving: Serving) -> None:
+    """Declare the routes under /models."""
+    routes = ModelRoutes(serving)
+    add = partial(router.add_api_route, tags=["models"], response_model=None)
+    add(
+        "/models", routes.list_models, methods=["GET"], operation_id="list_models",
+        summary="All published models, newest first",
+        responses=gives(ModelsAnswer, {"active": "cars@1", "models": [examples.MODEL]}, 503),
+    )  # fmt: skip
+    add(
+        "/models/{model}", routes.get_model, methods=["GET"], operation_id="get_model",
+        summary="One model: NAME (its newest version), NAME@VERSION, or active",
+        responses=gives(ModelAnswer, examples.MODEL, 404, 422, 503),
+    )  # fmt: skip
+    add(
+        "/models", routes.publish_model, methods=["POST"], operation_id="publish_model", status_code=201,
+        summary="Publish a bundle, sent as a .tar; it is verified before it can be served",
+        openapi_extra=takes_file(*TAR_TYPES, FORM),
+        responses=gives(ModelAnswer, examples.MODEL, 400, 413, 415, 422, 503, status=201),
+    )  # fmt: skip
+    add(
+        "/models/active", routes.activate_model, methods=["PUT"], operation_id="activate_model",
+        summary="Serve another model from now on, a newer or an older one",
+        openapi_extra=takes(ActivateAsk, {"model": "cars@1"}),
+        responses=gives(ModelAnswer, examples.MODEL, 400, 404, 413, 415, 422, 503),
+    )  # fmt: skip
 
 
 async def _receive(request: Request, path: Path) -> None:

@@ -2,6 +2,8 @@
 
 import asyncio
 import math
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from fastapi import APIRouter
@@ -24,59 +26,67 @@ SCHEMA = decoder(SchemaAsk)
 MOST_NAME = 200
 
 
+@dataclass(frozen=True, slots=True)
+class SchemaRoutes:
+    """What answers under /schemas."""
+
+    serving: Serving
+
+    async def list_schemas(self) -> Response:
+        state = self.serving.live.state
+        own = state.active.predictor.schema.by_table if state.active else {}
+        names = dict.fromkeys([*own, *state.registered])
+        registry = self.serving.registry
+        versions = await asyncio.to_thread(lambda: [_current(registry.table_versions(name)) for name in names])
+        return answer_json({"tables": [self._show(version) for version in versions]})
+
+    async def get_schema(self, table: str) -> Response:
+        versions = await asyncio.to_thread(self.serving.registry.table_versions, table)
+        shown = [self._show(version) for version in versions]
+        return answer_json({**self._show(_current(versions)), "versions": shown})
+
+    async def put_schema(self, table: str, request: Request) -> Response:
+        ask: SchemaAsk = SCHEMA.read(await read_json(request))
+        links = _read_links(table, ask, await self.serving.live.get(None))
+        version = await asyncio.to_thread(self.serving.registry.put_table, table, links)
+        await self.serving.live.refresh()
+        return answer_json(self._show(version))
+
+    async def delete_schema(self, table: str) -> Response:
+        version = await asyncio.to_thread(self.serving.registry.drop_table, table)
+        await self.serving.live.refresh()
+        return answer_json(self._show(version))
+
+    def _show(self, version: TableVersion) -> dict[str, Any]:
+        active = self.serving.live.state.active
+        return show_table(version, {f.name: f.kind for f in active.predictor.schema.features} if active else {})
+
+
 def add_schemas(router: APIRouter, serving: Serving) -> None:
     """Declare the routes under /schemas."""
-    registry, live = serving.registry, serving.live
-
-    def kinds() -> dict[str, str]:
-        active = live.state.active
-        return {f.name: f.kind for f in active.predictor.schema.features} if active else {}
-
-    @router.get(
-        "/schemas", operation_id="list_schemas", tags=["schemas"], response_model=None,
+    routes = SchemaRoutes(serving)
+    add = partial(router.add_api_route, tags=["schemas"], response_model=None)
+    add(
+        "/schemas", routes.list_schemas, methods=["GET"], operation_id="list_schemas",
         summary="All tables that can be named now: those of the active model and those registered",
         responses=gives(SchemasAnswer, {"tables": [examples.SCHEMA_GIVEN]}, 503),
     )  # fmt: skip
-    async def list_schemas() -> Response:
-        state = live.state
-        own = state.active.predictor.schema.by_table if state.active else {}
-        names = dict.fromkeys([*own, *state.registered])
-        versions = await asyncio.to_thread(lambda: [_current(registry.table_versions(name)) for name in names])
-        return answer_json({"tables": [show_table(version, kinds()) for version in versions]})
-
-    @router.get(
-        "/schemas/{table}", operation_id="get_schema", tags=["schemas"], response_model=None,
+    add(
+        "/schemas/{table}", routes.get_schema, methods=["GET"], operation_id="get_schema",
         summary="A table's columns as they are read now, and every version before",
         responses=gives(SchemaVersions, {**examples.SCHEMA_GIVEN, "versions": [examples.SCHEMA_GIVEN]}, 404, 422, 503),
     )  # fmt: skip
-    async def get_schema(table: str) -> Response:
-        versions = await asyncio.to_thread(registry.table_versions, table)
-        shown = [show_table(version, kinds()) for version in versions]
-        return answer_json({**show_table(_current(versions), kinds()), "versions": shown})
-
-    @router.put(
-        "/schemas/{table}", operation_id="put_schema", tags=["schemas"], response_model=None,
+    add(
+        "/schemas/{table}", routes.put_schema, methods=["PUT"], operation_id="put_schema",
         summary="Register a table, or change what its columns mean: served at once, no refit",
         openapi_extra=takes(SchemaAsk, examples.SCHEMA),
         responses=gives(SchemaAnswer, examples.SCHEMA_GIVEN, 400, 413, 415, 422, 503),
     )  # fmt: skip
-    async def put_schema(table: str, request: Request) -> Response:
-        ask: SchemaAsk = SCHEMA.read(await read_json(request))
-        served = await live.get(None)
-        links = _read_links(table, ask, served)
-        version = await asyncio.to_thread(registry.put_table, table, links)
-        await live.refresh()
-        return answer_json(show_table(version, kinds()))
-
-    @router.delete(
-        "/schemas/{table}", operation_id="delete_schema", tags=["schemas"], response_model=None,
+    add(
+        "/schemas/{table}", routes.delete_schema, methods=["DELETE"], operation_id="delete_schema",
         summary="Take back what was registered: a bundle's own table of that name is served again",
         responses=gives(SchemaAnswer, examples.SCHEMA_GIVEN, 404, 422, 503),
     )  # fmt: skip
-    async def delete_schema(table: str) -> Response:
-        version = await asyncio.to_thread(registry.drop_table, table)
-        await live.refresh()
-        return answer_json(show_table(version, kinds()))
 
 
 def _current(versions: list[TableVersion]) -> TableVersion:
