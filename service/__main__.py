@@ -46,6 +46,7 @@ def _parser(command: str) -> argparse.ArgumentParser:
             "--bundle", type=Path, nargs="+", action="extend", default=[], metavar="BUNDLE_DIR",
             help="publish these first; the first of them becomes the active model",
         )  # fmt: skip
+        parser.add_argument("--name", help="publish the first --bundle under another name than its own")
     elif command == "publish":
         parser.add_argument("bundle", type=Path, metavar="BUNDLE_DIR")
         parser.add_argument("--name", help="another name than the bundle's own")
@@ -100,7 +101,7 @@ def _serve(args: argparse.Namespace) -> int:
     if WORKER not in os.environ:
         warn_if_open(settings)
         for place, bundle in enumerate(args.bundle):
-            _publish_one(settings, bundle, activate=place == 0)
+            _publish_one(settings, bundle, name=args.name if place == 0 else None, activate=place == 0)
     return serve(settings)
 
 

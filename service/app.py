@@ -9,6 +9,7 @@ from importlib.metadata import version
 
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
+from fastapi_swagger import patch_fastapi
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
@@ -72,7 +73,8 @@ def create_app(settings: Settings) -> Application:
     predict, impute = make_predict(serving), make_impute(serving)
     api = FastAPI(
         title="Tabglot", version=version("tabglot"), summary="One model for many tables", description=ABOUT,
-        openapi_tags=TAGS, lifespan=_lifespan(serving), redoc_url=None,
+        openapi_tags=TAGS, lifespan=_lifespan(serving), redoc_url=None, docs_url=None,
+        swagger_ui_oauth2_redirect_url=None,
     )  # fmt: skip
     router = APIRouter()
     add_asking(router, serving, predict)
@@ -83,6 +85,7 @@ def create_app(settings: Settings) -> Application:
     add_health(router, serving, drain)
     add_open_inference(router, serving, drain)
     api.include_router(router)
+    patch_fastapi(api, redirect_from_root_to_docs=False)  # /docs with its scripts from here, not from elsewhere
     for kind in (TabglotError, ProblemError, Exception):
         api.add_exception_handler(kind, _on_error)
     api.add_exception_handler(HTTPException, _on_http_error)

@@ -1,6 +1,7 @@
 """How routes are documented: bodies, answers and errors in the OpenAPI document, each with an example."""
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -57,28 +58,40 @@ def _summary(kind: type[msgspec.Struct]) -> str:
 
 
 def describe(app: FastAPI, *, with_keys: bool) -> None:
-    """Make the application's OpenAPI document, once, with the shapes of bodies and answers in it."""
+    """Have the application's OpenAPI document made when it is first asked for, ours instead of FastAPI's."""
+
+    @cache
+    def openapi() -> Json:
+        return _make_document(app, with_keys)
+
+    app.openapi = openapi  # type: ignore[method-assign]
+
+
+def _make_document(app: FastAPI, with_keys: bool) -> Json:
     document = get_openapi(
         title=app.title, version=app.version, summary=app.summary, description=app.description, routes=app.routes,
         tags=app.openapi_tags,
     )  # fmt: skip
-    kinds = [
-        kind
-        for module in (payloads, shapes)
-        for kind in vars(module).values()
-        if isinstance(kind, type) and issubclass(kind, msgspec.Struct) and kind is not payloads.Decoder
-        and kind is not msgspec.Struct
-    ]  # fmt: skip
-    _, components = msgspec.json.schema_components(kinds, ref_template=REFERENCE)
-    document.setdefault("components", {}).setdefault("schemas", {}).update(components)
-    _forget_unused(document)
+    _, schemas = msgspec.json.schema_components(_kinds(), ref_template=REFERENCE)
+    # FastAPI declares a validation error of its own: every error here is a problem.
+    for methods in document["paths"].values():
+        for operation in methods.values():
+            if MEDIA_TYPE not in operation["responses"].get("422", {}).get("content", {MEDIA_TYPE: None}):
+                operation["responses"]["422"] = fails(422)[422]
+    document["components"] = {"schemas": schemas}
     if with_keys:
         document["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
         document["security"] = [{"key": []}]
-    app.openapi_schema = document
+    return document
 
 
-def _forget_unused(document: Json) -> None:
-    """FastAPI declares its own validation error beside ours: every error here is a problem."""
-    for name in ("HTTPValidationError", "ValidationError"):
-        document["components"]["schemas"].pop(name, None)
+def _kinds() -> list[type[msgspec.Struct]]:
+    """All bodies and answers."""
+    found = [kind for module in (payloads, shapes) for kind in vars(module).values()]
+    return [
+        kind
+        for kind in found
+        if isinstance(kind, type)
+        and issubclass(kind, msgspec.Struct)
+        and kind not in (msgspec.Struct, payloads.Decoder)
+    ]

@@ -85,6 +85,8 @@ def problem_body(problem: ProblemError, instance: str, request_id: str) -> bytes
             for fault in problem.errors[:MOST_ERRORS]
         ],
     }
+    if instance.startswith("/v2"):  # where clients of the Open Inference Protocol look for it
+        body["error"] = problem.detail
     if len(problem.errors) > MOST_ERRORS:
         body["errors_in_all"] = len(problem.errors)
     return orjson.dumps(body, default=str)

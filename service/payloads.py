@@ -107,12 +107,13 @@ class Decoder(msgspec.Struct, frozen=True):
         """
         try:
             content = json.loads(body)
+            msgspec.json.encode(content)  # half a character, such as \ud800 alone, could not be answered
             return msgspec.convert(content, self.reader.type)
         except msgspec.ValidationError as error:
             raise _misfit(error) from None
         except RecursionError:
             raise ProblemError(400, "the body is nested too deeply") from None
-        except (ValueError, UnicodeDecodeError) as error:
+        except ValueError as error:
             raise ProblemError(400, f"the body is not JSON: {_plain(error)}") from None
 
 
@@ -121,9 +122,11 @@ def decoder(kind: type[msgspec.Struct]) -> Decoder:
     return Decoder(msgspec.json.Decoder(kind))
 
 
-def _plain(error: Exception) -> str:
+def _plain(error: ValueError) -> str:
     """A decoder's words without the body's: those may be cells."""
-    return f"{error.msg} at byte {error.pos}" if isinstance(error, json.JSONDecodeError) else "it is not UTF-8"
+    if isinstance(error, json.JSONDecodeError):
+        return f"{error.msg} at byte {error.pos}"
+    return "it is not Unicode" if isinstance(error, UnicodeError) else "a number has too many digits"
 
 
 def _misfit(error: msgspec.ValidationError) -> ProblemError:

@@ -1,7 +1,6 @@
 """Running the application: one process, or a parent with several workers; both go out without losing a request."""
 
 import asyncio
-import contextlib
 import logging
 import os
 import signal
@@ -33,6 +32,11 @@ class DrainingServer(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, drain: Drain) -> None:
         super().__init__(config)
         self._drain = drain
+
+    def handle_exit(self, sig: int, _: FrameType | None) -> None:
+        """Begin to stop. (uvicorn would raise the signal again afterwards: the exit code would tell of a fault.)"""
+        self.force_exit = self.should_exit and sig == signal.SIGINT
+        self.should_exit = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Let every request that arrived be answered."""
@@ -87,8 +91,7 @@ def run_process(settings: Settings, listening: socket.socket) -> int:
         timeout_graceful_shutdown=max(1, round(settings.drain_seconds)), timeout_keep_alive=75,
     )  # fmt: skip
     server = DrainingServer(config, app.drain)
-    with contextlib.suppress(KeyboardInterrupt):
-        server.run(sockets=[listening])
+    server.run(sockets=[listening])
     log.info("stopped")
     return 0 if server.started else 1
 

@@ -48,8 +48,8 @@ class ImputedCell(msgspec.Struct, forbid_unknown_fields=True):
     row: int
     column: str
     value: float | int | str | bool
-    probability: float | None
-    interval: list[float | str] | None
+    probability: float | None = None
+    interval: list[float | str] | None = None
     score: float | None = None
     base: float | None = None
     experts: list[Expert] | None = None
@@ -227,6 +227,7 @@ class ProblemDetails(msgspec.Struct, forbid_unknown_fields=True):
     request_id: str
     errors: list[Fault]
     errors_in_all: int | None = None
+    error: str | None = None
 
 
 class OpenLive(msgspec.Struct, forbid_unknown_fields=True):

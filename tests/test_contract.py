@@ -375,6 +375,8 @@ def test_what_is_no_number_is_refused_with_row_and_column(client, cell, message)
         ('{"target": "mpg", "rows": [], "tabel": "auto"}', 422, "tabel"),
         ('{"target": "mpg", "rows": [{}], "interval": 2}', 422, "interval"),
         ('{"target": "mpg", "rows": [{}], "unknown": "maybe"}', 422, "unknown"),
+        ('{"target": "\\ud800", "rows": [{}]}', 400, "not Unicode"),
+        ('{"target": "mpg", "rows": [{"weight": NaN, "mpg": ' + "1" * 5000 + "}]}", 400, "too many digits"),
         ('{"target": "mpg", "rows": [{"weight": ' + "[" * 100_000, 400, "deep"),
     ],
 )

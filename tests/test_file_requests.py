@@ -1,0 +1,159 @@
+"""POST /impute with whole files, over a real socket: what was there stays to the letter."""
+
+import io
+import json
+
+import httpx
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+
+CSV, PARQUET = "text/csv", "application/vnd.apache.parquet"
+ARROW = "application/vnd.apache.arrow.stream"
+TEXT = 'name,weight,horsepower,year\r\n"Ford, ""T""",3504,,70\r\nÅland é,02100,95.50,\r\n'
+
+
+def send(client, content, media_type=CSV, accept=None, **query):
+    headers = {"content-type": media_type, **({"accept": accept} if accept else {})}
+    return client.post("/impute", content=content, headers=headers, params=query)
+
+
+def to_parquet(table):
+    sink = io.BytesIO()
+    pyarrow.parquet.write_table(table, sink)
+    return sink.getvalue()
+
+
+def to_stream(table):
+    sink = io.BytesIO()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue()
+
+
+def test_a_csv_comes_back_with_its_holes_filled_and_nothing_else_changed(client):
+    answer = send(client, TEXT.encode(), table="auto", columns="horsepower,year")
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["content-type"].startswith(CSV)
+    assert (answer.headers["x-model"], answer.headers["x-rows"], answer.headers["x-imputed-cells"]) == (
+        "small@1",
+        "2",
+        "2",
+    )
+    lines = answer.text.split("\r\n")
+    assert lines[0] == "name,weight,horsepower,year"
+    assert lines[1].startswith('"Ford, ""T""",3504,')
+    assert lines[1].endswith(",70")
+    assert lines[2].startswith("Åland é,02100,95.50,")
+    filled = float(lines[1].split(",")[-2])
+    told = client.post("/impute", json={"rows": [{"weight": 3504, "year": 70}], "columns": ["horsepower"]}).json()
+    assert filled == pytest.approx(told["imputed"][0]["value"], rel=1e-5)
+
+
+def test_the_readmes_curl_line_needs_no_columns(client):
+    answer = send(client, b"weight,horsepower\n3504,\n", table="auto")
+    header, row = answer.text.strip().split("\n")
+    assert header.startswith("weight,horsepower,")
+    assert "mpg" in header
+    assert "" not in row.split(",")
+
+
+@pytest.mark.parametrize("media_type", [PARQUET, ARROW])
+def test_parquet_and_arrow_keep_their_types_and_cells(client, media_type):
+    table = pa.table(
+        {
+            "weight": pa.array([3504, None, 2100], pa.int32()),
+            "mpg": pa.array([18.0, 25.5, None], pa.float32()),
+            "origin": pa.array(["1", None, "3"], pa.string()),
+            "note": pa.array(["á", "", None], pa.large_string()),
+            "when": pa.array([1, None, 3], pa.timestamp("ms", "UTC")),
+        }
+    )
+    content = to_parquet(table) if media_type == PARQUET else to_stream(table)
+    answer = send(client, content, media_type, unknown="ignore")
+    assert answer.status_code == 200, answer.text
+    read = pyarrow.parquet.read_table if media_type == PARQUET else lambda f: pa.ipc.open_stream(f).read_all()
+    back = read(io.BytesIO(answer.content))
+    assert back.schema.equals(table.schema)
+    for name in table.column_names:
+        was, now = table[name].to_pylist(), back[name].to_pylist()
+        known = name in ("weight", "mpg", "origin")
+        assert all(a == b for a, b in zip(was, now, strict=True) if a is not None or not known)
+        assert not known or None not in now
+    assert "ignored" in json.loads(answer.headers["x-warnings"])[0]
+
+
+@pytest.mark.parametrize("accept", [CSV, PARQUET, ARROW, "application/json", f"text/html;q=0.1, {PARQUET};q=0.9"])
+@pytest.mark.parametrize("sent", [CSV, PARQUET, ARROW, "application/json"])
+def test_any_type_in_any_type_out(client, sent, accept):
+    table = pa.table({"weight": [3504.0, 2100.0], "horsepower": pa.array([None, 95.0], pa.float64())})
+    content = {
+        CSV: b"weight,horsepower\n3504,\n2100,95\n",
+        PARQUET: to_parquet(table),
+        ARROW: to_stream(table),
+        "application/json": json.dumps({"rows": table.to_pylist()}).encode(),
+    }[sent]
+    answer = send(client, content, sent, accept)
+    assert answer.status_code == 200, answer.text
+    media_type = answer.headers["content-type"].partition(";")[0]
+    assert media_type == (PARQUET if accept.startswith("text/html") else accept)
+    rows = {
+        CSV: lambda: pyarrow.csv.read_csv(io.BytesIO(answer.content)).to_pylist(),
+        PARQUET: lambda: pyarrow.parquet.read_table(io.BytesIO(answer.content)).to_pylist(),
+        ARROW: lambda: pa.ipc.open_stream(io.BytesIO(answer.content)).read_all().to_pylist(),
+        "application/json": lambda: answer.json()["rows"],
+    }[media_type]()
+    assert [row["weight"] for row in rows] == [3504, 2100]
+    assert rows[0]["horsepower"] > 50
+    assert rows[1]["horsepower"] == 95
+
+
+def test_what_cannot_be_given_or_read_is_said(client):
+    assert send(client, b"weight\n1\n", accept="image/png").status_code == 406
+    assert send(client, b"<table/>", "text/html").status_code == 415
+    assert send(client, b"weight\n1\n", unknown="maybe").status_code == 422
+    assert send(client, b"weight\n1\n", table="autos").status_code == 422
+    assert send(client, b"weight\n1\n", model="nope").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("content", "media_type", "reason"),
+    [
+        (b"", CSV, "empty"),
+        (b"wieght\n1\n", CSV, "did you mean 'weight'"),
+        (b"weight\n3504\nheavy\n", CSV, "row 1, column 'weight'"),
+        (b"weight,mpg\n3504\n", CSV, "line 2"),
+        (b"PAR1 is not enough", PARQUET, "Parquet"),
+        (b"neither is this", ARROW, "Arrow"),
+        (b"weight\n\xff\xfe\n", CSV, "UTF-8"),
+    ],
+)
+def test_a_bad_file_gets_a_clear_answer(client, content, media_type, reason):
+    answer = send(client, content, media_type)
+    assert answer.status_code == 422, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert reason in answer.json()["detail"]
+
+
+def test_200_000_rows_sent_in_chunks_come_back_whole_while_single_rows_are_answered(server):
+    rng = np.random.default_rng(0)
+    weights = rng.integers(1700, 5000, 200_000)
+    names = [f"car {i} ü" for i in range(1000)]
+    lines = [f'"{names[i % 1000]}",{w},{"" if i % 50 == 0 else 100 + i % 90}' for i, w in enumerate(weights)]
+    text = "\n".join(["name,weight,horsepower", *lines]) + "\n"
+
+    def chunks():
+        raw = text.encode()
+        for start in range(0, len(raw), 1 << 16):
+            yield raw[start : start + (1 << 16)]
+
+    with httpx.Client(base_url=server.url, timeout=120) as client:
+        answer = client.post("/impute?table=auto&columns=horsepower", content=chunks(), headers={"content-type": CSV})
+    assert answer.status_code == 200, answer.text[:300]
+    assert answer.headers["x-imputed-cells"] == "4000"
+    back = answer.text.split("\n")
+    assert len(back) == 200_002
+    for i, (was, now) in enumerate(zip(lines, back[1:], strict=False)):
+        assert now == was if i % 50 else now.startswith(was) and len(now) > len(was)
