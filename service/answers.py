@@ -14,8 +14,8 @@ from model.single import Readout, RowAnswer
 Json = dict[str, Any]
 
 
-def show_prediction(answer: Prediction, links: Mapping[str, Link]) -> list[Json]:
-    """One object per row."""
+def show_prediction(answer: Prediction, links: Mapping[str, Link], distribution: bool = True) -> list[Json]:
+    """One object per row, with its distribution if that is wanted."""
     rows = [{"value": value} for value in answer.values]
     if answer.probability is not None:
         _put(rows, "probability", answer.probability.tolist())
@@ -23,7 +23,8 @@ def show_prediction(answer: Prediction, links: Mapping[str, Link]) -> list[Json]
         _put(rows, "median", answer.median)
     if answer.interval is not None:
         _put(rows, "interval", answer.interval)
-    _put(rows, "distribution", _distributions(answer))
+    if distribution:
+        _put(rows, "distribution", _distributions(answer))
     if answer.experts is not None:
         _put(rows, "score", answer.experts.score.tolist())
         _put(rows, "base", answer.experts.base.tolist())
@@ -31,7 +32,7 @@ def show_prediction(answer: Prediction, links: Mapping[str, Link]) -> list[Json]
     return rows
 
 
-def show_row_answer(readout: Readout, answer: RowAnswer) -> Json:
+def show_row_answer(readout: Readout, answer: RowAnswer, distribution: bool = True) -> Json:
     """The same for a single row."""
     row: Json = {"value": answer.value}
     if answer.probability is not None:
@@ -40,6 +41,8 @@ def show_row_answer(readout: Readout, answer: RowAnswer) -> Json:
         row["median"] = answer.median
     if answer.interval is not None:
         row["interval"] = answer.interval
+    if not distribution:
+        return row
     if readout.lows:
         parts = zip(readout.lows, readout.highs, answer.pieces, strict=True)
         row["distribution"] = [{"low": low, "high": high, "probability": p} for low, high, p in parts]
@@ -124,6 +127,7 @@ def show_draws(draws: Draws, rows: Sequence[Json], n_draws: int) -> list[list[Js
 def show_suspect(suspect: Suspect, links: Mapping[str, Link]) -> Json:
     """A surprising cell, what was expected in its place, and who says so."""
     expected = suspect.expected
+    experts = show_experts(expected.experts, links)[0] if expected.experts is not None else []
     return {
         "row": suspect.row,
         "column": suspect.column,
@@ -132,5 +136,5 @@ def show_suspect(suspect: Suspect, links: Mapping[str, Link]) -> Json:
         "expected": expected.values[0],
         "interval": expected.interval[0] if expected.interval else None,
         "probability": float(expected.probability[0]) if expected.probability is not None else None,
-        "experts": show_experts(expected.experts, links)[0] if expected.experts is not None else [],
+        "experts": [expert for expert in experts if expert["column"] != suspect.column],
     }

@@ -16,12 +16,11 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from model.errors import CellProblem, TabglotError
-from service import metrics
 from service.bulk import Bulk
 from service.documents import describe
 from service.errors import ProblemError, problem_response
 from service.front import Drain, Front, request_id_of
-from service.live import Live, Served
+from service.live import Live
 from service.registry import Registry
 from service.routes.asking import add_asking, make_predict
 from service.routes.encodings import add_encodings
@@ -68,7 +67,6 @@ def create_app(settings: Settings) -> Application:
         models_kept=settings.models_kept,
         poll_seconds=settings.poll_seconds,
     )
-    live.on_switch = _count_switch
     serving = Serving(settings, registry, live, Bulk())
     predict, impute = make_predict(serving), make_impute(serving)
     api = FastAPI(
@@ -99,10 +97,6 @@ def create_app(settings: Settings) -> Application:
             allow_headers=["authorization", "content-type", "x-request-id"], expose_headers=["x-request-id"],
         )  # fmt: skip
     return Application(api, asgi, drain)
-
-
-def _count_switch(_: Served) -> None:
-    metrics.SWITCHES.inc()
 
 
 def _lifespan(serving: Serving) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:

@@ -7,19 +7,24 @@ a poll of the registry's revision brings in what other processes changed.
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from model.bundle import read_bundle
+from model.bundle import Bundle, read_bundle
 from model.errors import AskError, BundleError, TabglotError
 from model.requests import nearest
 from model.runtime import Predictor
 from model.schema import Link
+from service import metrics
 from service.errors import ProblemError
 from service.registry import ModelRecord, Registry, TableVersion
 
 log = logging.getLogger("tabglot")
+
+# So often an active model that was refused is tried again.
+RETRY_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +70,22 @@ class State:
         return {link.column: link for link in version.columns if link not in strangers}
 
 
-def open_model(registry: Registry, store: Path, ref: str) -> Served:
-    """Load a published model from the store; it must be the very bundle that was published."""
+def read_published(registry: Registry, store: Path, ref: str) -> tuple[ModelRecord, Bundle]:
+    """A published model as it is in the store; it must be the very bundle that was published."""
     record = registry.model(ref)
-    bundle = read_bundle(store / record.ref)
+    place = store / record.ref
+    try:
+        bundle = read_bundle(place)
+    except BundleError as error:  # callers need not learn where the store is
+        raise BundleError(str(error).replace(str(place), f"{record.ref} in the store")) from error
     if bundle.digest() != record.sha256:
         raise BundleError(f"{record.ref} in the store is not the bundle that was published (sha256 differs)")
+    return record, bundle
+
+
+def open_model(registry: Registry, store: Path, ref: str) -> Served:
+    """Load a published model from the store."""
+    record, bundle = read_published(registry, store, ref)
     return Served(record.ref, record.name, Predictor(bundle), record)
 
 
@@ -85,7 +100,7 @@ class Live:
         self._lock = asyncio.Lock()
         self.state = State(-1, None, {}, {})
         self.fault: str | None = None
-        self.on_switch: Callable[[Served], None] = lambda _: None
+        self._retry_at = 0.0
 
     def find(self, ref: str | None) -> Served | None:
         """A model that is loaded already; None: ``load`` it."""
@@ -117,27 +132,35 @@ class Live:
         """Bring in what changed. On any failure the old model goes on being served."""
         async with self._lock:
             revision = await asyncio.to_thread(self._registry.revision)
-            if revision != self.state.revision:
+            if revision != self.state.revision or self._is_retry_due():
                 self.state = await asyncio.to_thread(self._renew)
+
+    def _is_retry_due(self) -> bool:
+        """A model that was refused may be mended in the store: that changes no revision."""
+        return self.fault is not None and time.monotonic() >= self._retry_at
 
     def _renew(self) -> State:
         snapshot = self._registry.snapshot()
         old = self.state
         active = old.active
-        self.fault = None
+        fault = None
         if snapshot.active is not None and (active is None or active.ref != snapshot.active):
             try:
                 active = self._reuse(old, snapshot.active) or open_model(self._registry, self._store, snapshot.active)
             except TabglotError as error:
-                self.fault = f"model {snapshot.active} cannot be served: {error}"
-                log.error("model refused", extra={"model": snapshot.active, "reason": str(error)})
+                fault = f"model {snapshot.active} cannot be served: {error}"
+                self._retry_at = time.monotonic() + RETRY_SECONDS
+                if fault != self.fault:
+                    log.error("model refused", extra={"model": snapshot.active, "reason": str(error)})
             else:
-                self.on_switch(active)
+                metrics.SWITCHES.inc()
                 log.info("model active", extra={"model": active.ref})
+        self.fault = fault
         # A bare name may mean another version now: those are looked up anew.
         loaded = {ref: served for ref, served in old.loaded.items() if ref == served.ref}
         if old.active is not None and active is not old.active and self._models_kept:
             loaded[old.active.ref] = old.active
+        metrics.REVISION.set(snapshot.revision)
         return State(snapshot.revision, active, snapshot.registered, loaded)
 
     def _reuse(self, old: State, ref: str) -> Served | None:
@@ -155,6 +178,8 @@ class Live:
                 if reachable:
                     log.warning("registry unreachable", extra={"reason": str(error)})
                 reachable = False
+            except Exception:  # or nothing that other processes change would ever be seen again
+                log.exception("unexpected error")
 
 
 NO_MODEL = "no model is active yet; publish one: python -m service publish BUNDLE_DIR, or POST /models"

@@ -1,5 +1,6 @@
 """JSON lines on stderr, one per event. Never a cell, a key or a body: only what happened, where, how long."""
 
+import contextlib
 import logging
 import os
 import sys
@@ -54,7 +55,8 @@ def log_request(*, request_id: str, method: str, path: str, status: int, seconds
             "milliseconds": round(seconds * 1e3, 3),
         }
     )
-    os.write(2, line + b"\n")
+    with contextlib.suppress(OSError):  # nobody reads the log any more: no reason not to answer
+        os.write(2, line + b"\n")
 
 
 def _clock(seconds: float) -> str:

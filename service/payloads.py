@@ -28,6 +28,7 @@ class PredictAsk(msgspec.Struct, forbid_unknown_fields=True):
     model: str | None = None
     interval: float | None = None
     explain: bool = False
+    distribution: bool = True
     unknown: Unknown = "refuse"
 
 

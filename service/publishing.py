@@ -1,11 +1,13 @@
 """From a bundle to a published model: verified, copied into the store, registered. All or nothing."""
 
+import lzma
 import os
 import re
 import shutil
 import tarfile
 import tempfile
 import time
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
@@ -60,7 +62,7 @@ def publish(
             place=lambda ref: _place(aside, store / ref),
             activate=activate,
         )
-        if not is_new and not (store / record.ref / MANIFEST).is_file():  # lost from the store: put back
+        if not is_new and not _holds(store / record.ref, record.sha256):  # lost or spoilt in the store: put back
             _place(aside, store / record.ref)
         return record, is_new
 
@@ -71,19 +73,30 @@ def unpack(upload: Path, folder: Path, most_bytes: int) -> None:
         with tarfile.open(upload) as archive:
             left = most_bytes
             for member in archive:
-                name = PurePosixPath(member.name).name
+                path = PurePosixPath(member.name)
+                if path.is_absolute() or ".." in path.parts:
+                    raise BundleError(f"the upload has {member.name[:200]!r}, which leads out of the bundle")
+                left -= member.size  # of what is skipped too: it has to be unpacked to be passed
+                if left < 0:
+                    raise BundleError(f"the upload unpacks to more than {most_bytes} bytes")
+                name = path.name
                 if member.isdir() or name not in FILES:
                     continue
                 content = archive.extractfile(member) if member.isreg() else None
                 if content is None or (folder / name).exists():
                     raise BundleError(f"the upload has {name!r} twice, or not as a plain file")
-                left -= member.size
-                if left < 0:
-                    raise BundleError(f"the upload unpacks to more than {most_bytes} bytes")
                 with (folder / name).open("wb") as file:
                     shutil.copyfileobj(content, file)
-    except (tarfile.TarError, EOFError, OSError, ValueError) as error:
+    except (tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, OSError, ValueError) as error:
         raise BundleError("the upload is no whole tar archive; make it with: tar -cf B.tar -C BUNDLE_DIR .") from error
+
+
+def _holds(place: Path, digest: str) -> bool:
+    """Whether this very bundle, whole, is there."""
+    try:
+        return read_bundle(place).digest() == digest
+    except BundleError:
+        return False
 
 
 def _check_name(name: str) -> None:

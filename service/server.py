@@ -1,6 +1,7 @@
 """Running the application: one process, or a parent with several workers; both go out without losing a request."""
 
 import asyncio
+import contextlib
 import logging
 import os
 import signal
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from types import FrameType
 
@@ -21,7 +23,7 @@ log = logging.getLogger("tabglot")
 
 # After SIGTERM, connections that say nothing are kept so long: their next request may be on its way.
 QUIET_SECONDS = 1.0
-# A worker that dies this soon after its start would die again: the parent gives up.
+# A worker that ends by itself this soon after its start would do so again: the parent gives up.
 EARLY_SECONDS = 5.0
 WORKER = "TABGLOT_WORKER_FD"
 
@@ -41,12 +43,30 @@ class DrainingServer(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Let every request that arrived be answered."""
         self._drain.begun = True
+        # Closing the door resets whoever stands in the queue before it: they are let in first.
+        waiting = [connection for door in sockets or [] for connection in _accept_waiting(door)]
         for server in self.servers:
             server.close()
+        for door in sockets or []:
+            door.close()
+        for connection in waiting:
+            await asyncio.get_running_loop().connect_accepted_socket(self._make_protocol, connection)
         deadline = time.monotonic() + min(QUIET_SECONDS, self.config.timeout_graceful_shutdown or QUIET_SECONDS)
         while self.server_state.connections and time.monotonic() < deadline and not self.force_exit:
             await asyncio.sleep(0.02)
         await super().shutdown(sockets)
+
+    def _make_protocol(self) -> asyncio.Protocol:
+        return self.config.http_protocol_class(  # type: ignore[call-arg]
+            config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+        )
+
+
+def _accept_waiting(listening: socket.socket) -> Iterator[socket.socket]:
+    """Connections that the system made but nobody took yet; the socket does not block."""
+    with contextlib.suppress(OSError):
+        while True:
+            yield listening.accept()[0]
 
 
 def bind(settings: Settings) -> socket.socket:
@@ -72,6 +92,10 @@ def serve(settings: Settings) -> int:
     given = os.environ.get(WORKER)
     if given is not None:
         return run_process(settings, socket.socket(fileno=int(given)))
+    if settings.workers > 1:  # said once, here, rather than by every worker; and migrated once
+        from service.registry import Registry
+
+        Registry.open(settings.registry).close()
     listening = bind(settings)
     host, port = listening.getsockname()[:2]
     log.info("listening", extra={"address": f"http://{host}:{port}", "workers": settings.workers})
@@ -115,6 +139,9 @@ class Parent:
             while not self._stopping:
                 code = self._mind()
                 time.sleep(0.1)
+            self._listening.close()
+            for worker in self._workers:
+                worker.terminate()
             for worker in self._workers:
                 worker.wait()
         log.info("stopped")
@@ -128,8 +155,9 @@ class Parent:
             del self._workers[worker]
             log.error("worker died", extra={"pid": worker.pid, "code": worker.returncode})
             self._forget(worker.pid)
-            if time.monotonic() - started < EARLY_SECONDS:
-                self._stop(signal.SIGTERM, None)
+            # One that was killed from outside is replaced at any age.
+            if worker.returncode >= 0 and time.monotonic() - started < EARLY_SECONDS:
+                self._stopping = True
                 return worker.returncode or 1
         while len(self._workers) < self._settings.workers and not self._stopping:
             self._workers[self._start()] = time.monotonic()
@@ -156,10 +184,8 @@ class Parent:
         multiprocess.mark_process_dead(pid)  # type: ignore[no-untyped-call]
 
     def _stop(self, _: int, __: FrameType | None) -> None:
+        """Only a note: a worker may be half started at this moment, and would be missed."""
         self._stopping = True
-        self._listening.close()
-        for worker in self._workers:
-            worker.terminate()
 
 
 def warn_if_open(settings: Settings) -> None:

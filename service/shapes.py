@@ -27,7 +27,7 @@ class PredictedRow(msgspec.Struct, forbid_unknown_fields=True):
     """base + the experts' contributions = score."""
 
     value: float | int | str | bool
-    distribution: list[Piece]
+    distribution: list[Piece] | None = None
     median: float | str | None = None
     interval: list[float | str] | None = None
     probability: float | None = None

@@ -21,6 +21,17 @@ def test_serving_imports_neither_torch_nor_pandas_nor_training():
     assert answer.returncode == 0, answer.stderr
 
 
+def test_the_service_imports_neither_torch_nor_pandas_nor_training():
+    program = (
+        "import sys, service.app, service.__main__, service.server\n"
+        "bad = {'torch', 'pandas', 'onnx', 'training', 'pyarrow', 'alembic', 'scipy'}\n"
+        "bad &= {m.partition('.')[0] for m in sys.modules}\n"
+        "sys.exit(', '.join(sorted(bad)) or None)"
+    )
+    answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert answer.returncode == 0, answer.stderr
+
+
 def test_bad_tables_are_told_before_torch_is_imported():
     program = "import sys, training.command\nsys.exit('torch' in sys.modules)"
     answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=ROOT)

@@ -77,6 +77,12 @@ def test_a_single_row_and_the_same_among_many_have_one_answer(client):
         assert list(one) == list(many[i])
 
 
+def test_the_distribution_can_be_left_out(client):
+    for rows in ([ROW], [ROW] * 3):
+        told = ask(client, "/predict", target="mpg", rows=rows, distribution=False)["predictions"]
+        assert all(set(row) == {"value", "median"} for row in told)
+
+
 def test_no_rows_no_answers(client):
     assert ask(client, "/predict", target="mpg", rows=[])["predictions"] == []
 
@@ -291,7 +297,7 @@ def test_audit_names_the_most_surprising_cells_first(client):
     assert surprise == sorted(surprise, reverse=True)
     assert len(surprise) == 6
     assert (told.cells[0].row, told.cells[0].value) in ((1, 8), (1, 1900), (1, 39))
-    assert told.cells[0].column not in {expert.column for expert in told.cells[0].experts if expert.weight > 0}
+    assert told.cells[0].column not in {expert.column for expert in told.cells[0].experts}
 
 
 # Health, metrics, limits, documents

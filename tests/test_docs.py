@@ -1,15 +1,23 @@
 """The documents say what is so: commands run, options are listed, links lead somewhere."""
 
+import csv
+import io
+import json
 import os
 import re
 import shlex
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 from model.onnx_names import CONTRACT, INPUTS
+from service.__main__ import _parser as service_parser
+from service.payloads import AuditAsk, ImputeAsk, PredictAsk
+from service.settings import Settings
+from tests.server import running
 from training.__main__ import _parser
 from training.demo import write_demo
 
@@ -43,16 +51,69 @@ def assert_alike(shown: str, printed: str) -> None:
 
 
 CONSOLE = re.findall(r"```console\n\$ python (.*?)\n(.*?)```", README, re.DOTALL)
+CURLS = re.findall(r"```console\n\$ ([^\n]*curl [^\n]*)\n```\n```(json|csv)\n(.*?)```", README, re.DOTALL)
 
 
 def test_the_tour_has_answers():
-    assert len(CONSOLE) >= 3
-    assert all(answer.strip() for _, answer in CONSOLE)
+    assert len(CURLS) >= 8
+    assert len(CONSOLE) >= 2
+    assert README.count("curl -s") == sum(command.count("curl -s") for command, _, _ in CURLS)
+
+
+@pytest.fixture(scope="session")
+def demo_server(demo_home, tmp_path_factory):
+    bundle = demo_home / "var" / "bundles" / "cars"
+    with running(tmp_path_factory.mktemp("demo"), "--bundle", str(bundle)) as server:
+        yield server
+
+
+@pytest.mark.parametrize(("command", "kind", "answer"), CURLS, ids=[str(i) for i in range(len(CURLS))])
+def test_the_tours_requests_give_the_tours_answers(demo_home, demo_server, command, kind, answer):
+    address = demo_server.url.removeprefix("http://")
+    told = subprocess.run(
+        ["bash", "-c", command.replace("localhost:8000", address)],
+        cwd=demo_home,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert told.returncode == 0, f"{told.stderr} (is curl there?)"
+    if kind == "json":
+        assert_same(json.loads(answer), json.loads(told.stdout))
+    else:
+        shown, printed = (list(csv.reader(io.StringIO(text))) for text in (answer, told.stdout))
+        assert_same([[as_number(c) for c in row] for row in shown], [[as_number(c) for c in row] for row in printed])
+
+
+def assert_same(shown, printed, where="answer"):
+    """The same shape and words; figures may differ a little from machine to machine."""
+    if isinstance(shown, dict):
+        assert list(shown) == list(printed), where
+        for key in shown.keys() - {"request_id"}:
+            assert_same(shown[key], printed[key], f"{where}.{key}")
+    elif isinstance(shown, list):
+        assert len(shown) == len(printed), where
+        for i, pair in enumerate(zip(shown, printed, strict=True)):
+            assert_same(*pair, f"{where}[{i}]")
+    elif isinstance(shown, float | int) and not isinstance(shown, bool):
+        assert printed == pytest.approx(shown, rel=0.15, abs=0.15), where
+    else:
+        assert shown == printed, where
+
+
+def as_number(text):
+    try:
+        return float(text)
+    except ValueError:
+        return text
 
 
 @pytest.mark.parametrize(("command", "answer"), CONSOLE)
 def test_the_tours_commands_give_the_tours_answers(demo_home, command, answer):
-    assert_alike(answer, run(shlex.split(command), demo_home))
+    (demo_home / "cars.csv").write_text("wt,hp,cyl\n2.62,,6\n,110,6\n")
+    printed = run(shlex.split(command), demo_home)
+    if answer:
+        assert_alike(answer, printed)
 
 
 def test_the_tours_python_gives_the_tours_answer(demo_home):
@@ -78,6 +139,37 @@ def test_every_option_of_fit_is_in_the_readme():
     fit = _parser()._subparsers._group_actions[0].choices["fit"]
     options = {text for action in fit._actions for text in action.option_strings if text.startswith("--")}
     assert not [option for option in options - {"--help"} if f"`{option}" not in README]
+
+
+def test_every_setting_is_in_the_document():
+    text = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+    for item in fields(Settings):
+        assert f"| `TABGLOT_{item.name.upper()}` |" in text
+        assert item.metadata["about"] in text
+
+
+def test_every_metric_is_in_the_document(client):
+    text = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+    names = re.findall(r"^# TYPE (tabglot_\w+)", client.get("/metrics").text, re.MULTILINE)
+    assert not [name for name in names if f"`{name}`" not in text and not name.endswith("_created")]
+
+
+def test_every_address_is_in_the_document(client):
+    text = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    assert not [path for path in client.get("/openapi.json").json()["paths"] if path not in text]
+
+
+def test_every_field_of_a_request_is_in_the_document():
+    text = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    for kind in (PredictAsk, ImputeAsk, AuditAsk):
+        assert not [name for name in kind.__struct_fields__ if f"`{name}`" not in text]
+
+
+@pytest.mark.parametrize("command", ["serve", "publish", "impute", "predict", "audit"])
+def test_every_option_of_the_service_is_in_the_document(command):
+    text = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+    options = {text for action in service_parser(command)._actions for text in action.option_strings}
+    assert not [option for option in options - {"--help", "-h"} if option not in text]
 
 
 def test_every_input_and_output_of_the_network_is_in_the_bundles_document():

@@ -102,19 +102,21 @@ def answer_predict(ask: PredictAsk, served: Served, links: Mapping[str, Link]) -
                 "model": served.ref,
                 "target": ask.target,
                 "kind": single[0].feature.kind,
-                "predictions": [show_row_answer(*single)],
+                "predictions": [show_row_answer(*single, ask.distribution)],
                 "warnings": [],
             }
     link, cells = predictor.prepare(columns, ask.target, table=ask.table, links=links, unknown=ask.unknown)
     n_rows = len(cells.positions)
     if n_rows <= PIECE:
-        predictions = show_prediction(predictor.answer(cells, link, interval=ask.interval, explain=ask.explain), links)
+        predictions = show_prediction(
+            predictor.answer(cells, link, interval=ask.interval, explain=ask.explain), links, ask.distribution
+        )
     else:
         predictions = []
         for start in range(0, n_rows, PIECE):
             some = cells.rows(slice(start, start + PIECE))
             part = predictor.answer(some, link, interval=ask.interval, explain=ask.explain)
-            predictions += show_prediction(part, links)
+            predictions += show_prediction(part, links, ask.distribution)
             pause()
     return {
         "model": served.ref,

@@ -16,6 +16,7 @@ from starlette.responses import Response
 from service.documents import gives, takes, takes_file
 from service.errors import ProblemError
 from service.front import media_type_of
+from service.live import read_published
 from service.payloads import ActivateAsk, decoder
 from service.publishing import publish, unpack
 from service.registry import ModelRecord
@@ -69,8 +70,9 @@ class ModelRoutes:
     async def activate_model(self, request: Request) -> Response:
         ask: ActivateAsk = ACTIVATE.read(await read_json(request))
         registry, live = self.serving.registry, self.serving.live
-        # It must load here and pass its canary before anybody is told to serve it.
-        served = await live.get((await asyncio.to_thread(registry.model, ask.model)).ref)
+        # It must be whole in the store (others load it from there), load here and pass its canary.
+        published, _ = await asyncio.to_thread(read_published, registry, self.serving.settings.store, ask.model)
+        served = await live.get(published.ref)
         record = await asyncio.to_thread(registry.activate, served.ref)
         await live.refresh()
         return answer_json(show_model(record))
