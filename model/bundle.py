@@ -194,6 +194,7 @@ def _read_manifest(path: Path) -> dict[str, Any]:
         raise BundleError(f"{path}: {MANIFEST} is larger than {MOST_MANIFEST_BYTES >> 20} MiB")
     try:
         manifest = json.loads(file.read_bytes())
+        _dump(manifest)  # NaN, 1e999 and half a character can be read, but are no JSON
     except (ValueError, RecursionError) as error:
         raise BundleError(f"{path}: {MANIFEST} is not JSON: {error}") from error
     version = manifest.get("format") if isinstance(manifest, dict) else None

@@ -15,6 +15,30 @@ TENSOR_NAME, VALUE_NAME = 8, 1
 
 VARINT, FIXED_64, LENGTH, FIXED_32 = 0, 1, 2, 5
 
+# Where weights can be: the kind of message that a field of a message holds.
+HOLDS = {
+    "model": {7: "graph", 20: "training", 25: "function"},
+    "training": {1: "graph", 2: "graph"},
+    "function": {7: "node", 11: "attribute"},
+    "graph": {1: "node", 5: "tensor", 15: "sparse"},
+    "node": {5: "attribute"},
+    "attribute": {5: "tensor", 6: "graph", 10: "tensor", 11: "graph", 22: "sparse", 23: "sparse"},
+    "sparse": {1: "tensor", 2: "tensor"},
+    "tensor": {},
+}
+EXTERNAL_DATA = 13
+
+
+def points_outside(message: bytes | memoryview, kind: str = "model") -> bool:
+    """Whether any weights are to be read from another file, which would be looked for in the working directory."""
+    holds = HOLDS[kind]
+    for number, content, _ in _fields(memoryview(message)):
+        if kind == "tensor" and number == EXTERNAL_DATA:
+            return True
+        if number in holds and content is not None and points_outside(content, holds[number]):
+            return True
+    return False
+
 
 def keep_outputs(network: bytes, wanted: Collection[str]) -> bytes:
     """The same network with only the ``wanted`` outputs, and only the nodes and weights these need."""

@@ -202,7 +202,7 @@ class Predictor:
             "asked": self._indices([link]),
         }
         logits, point = self._network.run(ANSWERS, feed)
-        return readout, readout.read(logits[0, 0, : readout.feature.n_values], float(point[0, 0]), interval)
+        return readout, readout.read(logits[0, 0, : readout.feature.n_values].tolist(), float(point[0, 0]), interval)
 
     def impute(
         self,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from model.bundle import Bundle
 from model.errors import BundleError
 from model.onnx_names import ANSWERS, CONTRACT, INPUTS
-from model.prune import keep_outputs
+from model.prune import keep_outputs, points_outside
 
 # The canary asks for so many features at most: a wide bundle must not take long to open.
 MOST_ASKED = 64
@@ -33,6 +33,7 @@ class Network:
 
 def open_network(bundle: Bundle, threads: int) -> Network:
     """Open the network from bytes, hold it to its bundle.json, and have it answer a canary row."""
+    _check_whole(bundle)
     whole = _open(bundle.name, bundle.network, threads)
     _check(bundle, whole)
     try:
@@ -44,8 +45,17 @@ def open_network(bundle: Bundle, threads: int) -> Network:
     return network
 
 
+def _check_whole(bundle: Bundle) -> None:
+    """No second file may be pulled in: not even one that is there."""
+    try:
+        is_torn = points_outside(bundle.network)
+    except (ValueError, RecursionError) as error:
+        raise BundleError(f"bundle {bundle.name!r}: model.onnx cannot be opened: {error}") from error
+    if is_torn:
+        raise BundleError(f"bundle {bundle.name!r}: model.onnx keeps weights in another file; it must hold all of them")
+
+
 def _open(name: str, content: bytes, threads: int) -> onnxruntime.InferenceSession:
-    """From bytes: no second file can be pulled in."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1

@@ -8,11 +8,8 @@ the general way reads the row, says what is wrong with it, or warns.
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import nan
+from math import exp, nan
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from model.cells import show_word
 from model.codec import axis_of, tails, word_index
@@ -91,7 +88,8 @@ class RowAnswer:
 @dataclass(frozen=True, slots=True, eq=False)
 class Readout:
     """How a feature's answers are read in the unit of one column: numbers between ``lows`` and ``highs``,
-    or one of ``choices``. ``to_both`` turns masses on knots into heights and pieces at once.
+    or one of ``choices``. ``steps`` says, for each knot, how much of the mass of the knot before and of its
+    own lies below it, whether that makes a piece, and whether the knot is an atom.
     """
 
     feature: Feature
@@ -100,35 +98,29 @@ class Readout:
     highs: list[float]
     choices: list[Any]
     points: list[float]
-    to_both: NDArray[np.float64] | None
+    steps: list[tuple[float, float, bool, bool]]
 
-    def read(self, logits: NDArray[np.float32], point: float, interval: float | None) -> RowAnswer:
-        """One row's logits (K,) and expected value, in units of the spread, as an answer."""
-        mass = logits.astype(np.float64)
-        mass -= mass.max()
-        np.exp(mass, out=mass)
-        mass /= mass.sum()
-        if self.to_both is None:
-            shares = mass.tolist()
-            n_choices = self.feature.n_values - self.feature.has_other
-            chosen = max(range(n_choices), key=shares.__getitem__)
-            return RowAnswer(self.choices[chosen], shares, shares[chosen])
-        both = (mass @ self.to_both).tolist()
-        heights, pieces = both[: len(self.points)], both[len(self.points) :]
-        if self.link.scale < 0:
-            pieces.reverse()
-        return self._read_number(mass, heights, pieces, point, interval)
+    def read(self, logits: list[float], point: float, interval: float | None) -> RowAnswer:
+        """One row's logits and its expected value, in units of the spread, as an answer."""
+        largest = max(logits)
+        mass = [exp(logit - largest) for logit in logits]
+        total = sum(mass)
+        mass = [share / total for share in mass]
+        if self.steps:
+            return self._read_number(mass, point, interval)
+        n_choices = self.feature.n_values - self.feature.has_other
+        chosen = max(range(n_choices), key=mass.__getitem__)
+        return RowAnswer(self.choices[chosen], mass, mass[chosen])
 
-    def _read_number(
-        self, mass: NDArray[np.float64], heights: list[float], pieces: list[float], point: float, interval: float | None
-    ) -> RowAnswer:
+    def _read_number(self, mass: list[float], point: float, interval: float | None) -> RowAnswer:
+        heights, pieces = self._cumulate(mass)
         bins = self.feature.knots
         value = min(max(point * bins.spread + bins.mean, bins.values[0]), bins.values[-1])
         probability = None
         is_level = self.feature.kind == "ordinal"
         if is_level:
-            chosen = int(mass.argmax())
-            level, probability = bins.values[chosen], float(mass[chosen])
+            probability = max(mass)
+            level = bins.values[mass.index(probability)]
         ends = None
         if interval is not None:
             low, high = (_quantile(self.points, heights, tail) for tail in tails(interval))
@@ -137,6 +129,23 @@ class Readout:
             ends = (self._show(low), self._show(high)) if self.link.scale > 0 else (self._show(high), self._show(low))
         median = self._show(_quantile(self.points, heights, 0.5))
         return RowAnswer(self._show(level if is_level else value), pieces, probability, median, ends)
+
+    def _cumulate(self, mass: list[float]) -> tuple[list[float], list[float]]:
+        """The distribution function before and after each knot, and the pieces between, as ``codec.Axis`` has them."""
+        heights, pieces = [], []
+        height = before = 0.0
+        for share, (of_before, of_own, is_piece, is_atom) in zip(mass, self.steps, strict=True):
+            step = of_before * before + of_own * share
+            height += step
+            heights.append(height)
+            if is_piece:
+                pieces.append(step)
+            if is_atom:
+                height += share
+                pieces.append(share)
+            heights.append(height)
+            before = share
+        return heights, pieces if self.link.scale > 0 else pieces[::-1]
 
     def _show(self, number: float) -> float:
         return (number - self.link.offset) / self.link.scale
@@ -147,13 +156,20 @@ def make_readout(feature: Feature, link: Link) -> Readout | None:
     if feature.kind == "datetime":
         return None
     if not feature.is_number:
-        return Readout(feature, link, [], [], [show_word(feature, word) for word in feature.words], [], None)
-    axis = axis_of(feature.knots)
+        return Readout(feature, link, [], [], [show_word(feature, word) for word in feature.words], [], [])
+    axis, atoms = axis_of(feature.knots), feature.knots.atoms
     lows, highs = (((ends - link.offset) / link.scale).tolist() for ends in (axis.lows, axis.highs))
     if link.scale < 0:  # the caller's axis runs the other way
         lows, highs = highs[::-1], lows[::-1]
-    both = np.concatenate([axis.to_heights, axis.to_pieces], axis=1)
-    return Readout(feature, link, lows, highs, [], axis.points.tolist(), both)
+    last = len(atoms) - 1
+    # What no atom holds is spread half to each side, at the ends to the only side.
+    to_right = [0.0 if atom or k == last else 1.0 if k == 0 else 0.5 for k, atom in enumerate(atoms)]
+    to_left = [0.0 if atom or k == 0 else 1.0 if k == last else 0.5 for k, atom in enumerate(atoms)]
+    steps = [
+        (to_right[k - 1] if k else 0.0, to_left[k], k > 0 and not (atoms[k - 1] and atoms[k]), atoms[k])
+        for k in range(len(atoms))
+    ]
+    return Readout(feature, link, lows, highs, [], axis.points.tolist(), steps)
 
 
 def _quantile(points: Sequence[float], heights: Sequence[float], level: float) -> float:

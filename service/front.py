@@ -12,7 +12,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from time import perf_counter
 
-from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -163,6 +162,10 @@ def request_id_of(request: Request) -> str:
     return str(request.scope.get("request_id", ""))
 
 
-def media_type_of(headers: Headers) -> str:
+def media_type_of(request: Request) -> str:
     """The bare media type of a body."""
-    return headers.get("content-type", "application/json").partition(";")[0].strip().lower()
+    for name, value in request.scope["headers"]:
+        if name == b"content-type":
+            text: str = value.decode("latin-1")
+            return text.partition(";")[0].strip().lower()
+    return "application/json"

@@ -43,6 +43,16 @@ def _counters(method: str, route: str, status: int) -> tuple[Counter, Histogram]
     return REQUESTS.labels(method, route, str(status)), LATENCY.labels(route)
 
 
+def count_rows(route: str, rows: int) -> None:
+    """Rows of one request more."""
+    _row_counter(route).inc(rows)
+
+
+@lru_cache(maxsize=64)
+def _row_counter(route: str) -> Counter:
+    return ROWS.labels(route)
+
+
 def render() -> tuple[bytes, str]:
     """The metrics of all processes, and their media type."""
     if not os.environ.get(FOLDER):

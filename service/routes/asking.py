@@ -84,7 +84,7 @@ async def answer(
 
     is_long = is_large or len(ask.rows) > serving.settings.inline_rows
     content = await serving.bulk.run(write) if is_long else write()
-    metrics.ROWS.labels(request.scope["path"]).inc(len(ask.rows))
+    metrics.count_rows(request.scope["path"], len(ask.rows))
     return Response(content, media_type=JSON)
 
 

@@ -40,7 +40,7 @@ def make_impute(serving: Serving) -> Handler:
     """What answers POST /impute."""
 
     async def impute(request: Request) -> Response:
-        sent = sent_format(request.headers)
+        sent = sent_format(request)
         wanted = wanted_format(request.headers, sent)
         if sent is not None:
             return await _impute_file(serving, request, sent, wanted)
@@ -50,7 +50,7 @@ def make_impute(serving: Serving) -> Handler:
         _check(ask, serving)
         served = serving.live.find(ask.model) or await serving.live.load(ask.model)
         links = serving.live.state.links(served, ask.table)
-        metrics.ROWS.labels("/impute").inc(len(ask.rows))
+        metrics.count_rows("/impute", len(ask.rows))
         if wanted is None and not is_large and len(ask.rows) * (1 + ask.draws) <= serving.settings.inline_rows:
             return Response(orjson.dumps(answer_impute(ask, served, links)), media_type=JSON)
         return await serving.bulk.run(_write_answer, ask, served, links, wanted)
@@ -139,7 +139,7 @@ async def _impute_file(serving: Serving, request: Request, sent: Format, wanted:
             return await serving.bulk.run(_file_as_json, source, sent, ask, served, serving)
         report = await serving.bulk.run(_fill_file, source, sent, folder / "out", wanted, ask)
         opened = (folder / "out").open("rb")  # outlives its name: the folder goes now
-    metrics.ROWS.labels("/impute").inc(report.rows)
+    metrics.count_rows("/impute", report.rows)
     metrics.IMPUTED.inc(report.filled)
     headers = _headers(served.ref, report.rows, report.filled, report.warnings)
     headers["content-length"] = str(opened.seek(0, 2))

@@ -1,6 +1,7 @@
 """Media types of tables: which a request has, and which its answer shall have."""
 
 from starlette.datastructures import Headers
+from starlette.requests import Request
 
 from service.errors import ProblemError
 from service.files.ask import Format
@@ -21,9 +22,9 @@ FORMATS: dict[str, Format] = {
 }
 
 
-def sent_format(headers: Headers) -> Format | None:
+def sent_format(request: Request) -> Format | None:
     """The format of the body; None is JSON."""
-    media_type = media_type_of(headers)
+    media_type = media_type_of(request)
     if media_type in JSON_TYPES or media_type.endswith("+json"):
         return None
     if media_type not in FORMATS:

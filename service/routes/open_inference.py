@@ -214,7 +214,7 @@ async def infer(serving: Serving, request: Request, ref: str) -> Response:
     work = (ask, columns, served, links)
     is_long = is_large or n_rows > serving.settings.inline_rows
     content, tail = await serving.bulk.run(answer_infer, *work) if is_long else answer_infer(*work)
-    metrics.ROWS.labels(request.scope["route"].path).inc(n_rows)
+    metrics.count_rows(request.scope["route"].path, n_rows)
     if tail is None:
         return Response(content, media_type=JSON)
     return Response(content + tail, headers={HEADER_LENGTH: str(len(content))}, media_type=OCTETS)
@@ -227,7 +227,7 @@ def find_end(request: Request) -> int | None:
         raise ProblemError(415, f"content-encoding {encoding!r} is not understood here; send the body as it is")
     length = request.headers.get(HEADER_LENGTH)
     if length is None:
-        media_type = media_type_of(request.headers)
+        media_type = media_type_of(request)
         if media_type not in JSON_TYPES and media_type != OCTETS and not media_type.endswith("+json"):
             raise ProblemError(415, f"{media_type!r} is not understood here; send {JSON} or {OCTETS}")
         return None
