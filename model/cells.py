@@ -49,20 +49,22 @@ def read_cells(feature: Feature, cells: Sequence[Any] | NDArray[Any], link: Link
 
 def _read_category(feature: Feature, cells: Sequence[Any] | NDArray[Any], link: Link) -> Reading:
     words: Sequence[str | None] = cells  # type: ignore[assignment]
-    positions = None
     if not link.missing and set(map(type, cells)) <= WORD_TYPES:
         positions = codec.encode_words(feature, words)
-    if positions is None or np.isnan(positions).any():  # cells that are no plain words: look at each
-        words = _read_words(feature, cells, link)
-        positions = codec.encode_words(feature, words)
+        given = np.fromiter((word is not None for word in words), bool, count=len(words))
+        if not np.isnan(positions[given]).any():
+            return Reading(positions, given, np.zeros(len(words), dtype=bool))
+    words = _read_words(feature, cells, link)  # cells that are no plain words: look at each
     given = np.fromiter((word is not None for word in words), bool, count=len(words))
-    return Reading(positions, given, np.zeros(len(words), dtype=bool))
+    return Reading(codec.encode_words(feature, words), given, np.zeros(len(words), dtype=bool))
 
 
 def _read_numbers(feature: Feature, cells: Sequence[Any] | NDArray[Any], link: Link) -> codec.Floats:
     is_datetime = feature.kind == "datetime"
     if isinstance(cells, np.ndarray) and cells.dtype.kind in "fiu" and not is_datetime:
         numbers = cells.astype(np.float64)
+    elif isinstance(cells, np.ndarray) and cells.dtype.kind == "M" and is_datetime:
+        numbers = np.where(np.isnat(cells), np.nan, cells.astype("datetime64[us]").astype(np.int64) / 1e6)
     elif not is_datetime and set(map(type, cells)) <= NUMBER_TYPES:
         try:
             numbers = np.asarray(cells, dtype=np.float64)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model.cells import Reading, show_value
-from model.errors import AskError, CellError, CellProblem, list_some
+from model.errors import MOST_LISTED, AskError, CellError, CellProblem, list_some
 from model.schema import Feature, Link
 
 Columns = Mapping[str, Sequence[Any] | NDArray[Any]]
@@ -50,7 +50,9 @@ def warn_of(link: Link, feature: Feature, reading: Reading) -> list[str]:
 
 
 def _rows(rows: NDArray[np.int64]) -> str:
-    return f"row{'s' if len(rows) > 1 else ''} {list_some([str(row) for row in rows], ', ')}"
+    shown = ", ".join(map(str, rows[:MOST_LISTED].tolist()))
+    more = f", and {len(rows) - MOST_LISTED} more" if len(rows) > MOST_LISTED else ""
+    return f"row{'s' if len(rows) > 1 else ''} {shown}{more}"
 
 
 def nearest(name: str, known: Mapping[str, object]) -> str:

@@ -8,8 +8,10 @@ import pandas as pd
 import pytest
 
 from model import codec
+from model.cells import read_cells
 from model.errors import AskError, CellError
 from model.runtime import Predictor
+from model.schema import Feature, Link
 
 ROW = {"cylinders": [8], "weight": [3504], "horsepower": [130], "year": [70]}
 
@@ -290,3 +292,12 @@ def test_the_value_lies_in_its_interval(predictor, cars):
     frame = pd.read_csv(cars / "auto.csv")[["weight", "year", "horsepower"]]
     answer = predictor.predict({c: frame[c].tolist() for c in frame}, "mpg", interval=0.5)
     assert all(low <= value <= high for value, (low, high) in zip(answer.values, answer.interval, strict=True))
+
+
+def test_dates_are_read_alike_as_text_and_as_an_array():
+    feature = Feature("when", "datetime", codec.fit_bins(np.asarray([0.0, 1e9, 1.5e9])))
+    text = ["1990-05-01T12:30:00", None, "2010-01-01"]
+    array = np.asarray([np.datetime64(cell) if cell else np.datetime64("NaT") for cell in text], "datetime64[ns]")
+    slow, fast = (read_cells(feature, cells, Link("when", "when")) for cells in (text, array))
+    assert np.array_equal(slow.positions, fast.positions, equal_nan=True)
+    assert slow.given.tolist() == fast.given.tolist() == [True, False, True]
