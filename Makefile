@@ -6,8 +6,9 @@ BIN := $(VENV)/bin
 .PHONY: run test check bench clean
 
 run: $(VENV)/.demo var/bundles/cars
-	@echo "The demo bundle is in var/bundles/cars. Ask it:"
-	$(BIN)/python -m model var/bundles/cars mpg weight=3504 cylinders=8 year=1970
+	@echo "Serving the demo on http://127.0.0.1:8000 (docs: /docs). In another terminal:"
+	@echo "  curl -s localhost:8000/predict -d '{\"target\": \"mpg\", \"rows\": [{\"weight\": 3504, \"cylinders\": 8}]}'"
+	@$(BIN)/python -m service --bundle var/bundles/cars
 
 test: $(VENV)/.dev check
 	$(BIN)/python -m pytest
@@ -22,6 +23,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python -m training bench speed
 	$(BIN)/python -m training bench scale
 	$(BIN)/python -m training bench parallel
+	$(BIN)/python -m training bench serving
 
 clean:
 	rm -rf $(VENV) var build *.egg-info

@@ -4,6 +4,7 @@ A value's vector is what the model answers for all features when this value alon
 answers when nothing is.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -13,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model.errors import AskError
-from model.requests import nearest
-from model.runtime import Cells, Predictor
+from model.requests import Cells, nearest
+from model.runtime import Predictor
 from model.schema import Feature
 
 Floats = NDArray[np.float64]
@@ -77,5 +78,7 @@ def _nearest_value(predictor: Predictor, answers: Answers, name: str, value: Any
     try:
         number = float(value)
     except ValueError:
-        raise AskError(f"feature {name!r} has numbers for values, not {value!r}") from None
+        number = math.nan
+    if not math.isfinite(number):
+        raise AskError(f"feature {name!r} has numbers for values, not {value!r}")
     return min(own, key=lambda i: abs(answers.values[i][1] - number))

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from model import codec
 from model.answers import Prediction, softmax
-from model.requests import Columns, check_interval
-from model.runtime import Cells, Predictor
+from model.requests import Cells, Columns, check_interval
+from model.runtime import Pause, Predictor
 from model.schema import Feature, Link
 
 LEAST_SHARE = 1e-12
@@ -42,12 +42,13 @@ def audit(
     unknown: Literal["refuse", "ignore"] = "refuse",
     limit: int = 100,
     at_least: float = 0.0,
+    pause: Pause | None = None,
 ) -> tuple[list[Suspect], tuple[str, ...]]:
     """The ``limit`` most surprising cells, most surprising first, and what there is to warn of."""
     check_interval(interval)
     links = predictor.links(table) if links is None else links
     cells = predictor.encode(columns, links, unknown, table)
-    surprise = measure(predictor, cells)
+    surprise = measure(predictor, cells, pause)
     order = np.argsort(-surprise, axis=None, kind="stable")[: max(limit, 0)]
     chosen = [(int(i) // len(cells.names), int(i) % len(cells.names)) for i in order if surprise.flat[i] >= at_least]
     rows = [row for row, _ in chosen]
@@ -56,7 +57,7 @@ def audit(
         mine = np.asarray([row for row, other in chosen if other == column])
         link, some = links[cells.names[column]], cells.rows(mine)
         explain = predictor.bundle.is_additive
-        outputs = predictor.ask(some, [int(cells.features[column])], explain=explain)
+        outputs = predictor.ask(some, [int(cells.features[column])], explain=explain, pause=pause)
         for i, row in enumerate(mine.tolist()):
             told[row, column] = predictor.read(
                 _one_row(outputs, i), link, some.rows(np.asarray([i])), interval, explain
@@ -73,14 +74,14 @@ def _one_row(outputs: Mapping[str, NDArray[np.float32]], row: int) -> dict[str, 
     return {name: output if name in fixed else output[row : row + 1] for name, output in outputs.items()}
 
 
-def measure(predictor: Predictor, cells: Cells) -> codec.Floats:
+def measure(predictor: Predictor, cells: Cells, pause: Pause | None = None) -> codec.Floats:
     """The surprise of every cell, (B, S); cells that are missing or unseen have -1."""
     surprise = np.full(cells.positions.shape, -1.0)
     for column, index in enumerate(cells.features.tolist()):
         seen = np.flatnonzero(~np.isnan(cells.positions[:, column]))
         if len(seen):
             feature = predictor.schema.features[index]
-            outputs = predictor.ask(cells.rows(seen), [index])
+            outputs = predictor.ask(cells.rows(seen), [index], pause=pause)
             mass = softmax(outputs["logits"][:, 0, : feature.n_values])
             share = _share_beyond(feature, mass, cells.positions[seen, column].astype(np.float64))
             surprise[seen, column] = -np.log(np.clip(share, LEAST_SHARE, 1.0))
@@ -101,5 +102,9 @@ def _share_beyond(feature: Feature, mass: codec.Floats, positions: codec.Floats)
     part = positions - below
     at_most = after + part * (following - after)
     less = np.where(part > 0.0, at_most, heights[rows, 2 * below])
-    tails: codec.Floats = np.minimum(at_most, 1.0 - less)
-    return np.minimum(2.0 * tails, 1.0, out=tails)
+    # At the very ends nothing lies further out, but such cells were seen: at least half of what the
+    # distribution holds around the cell counts.
+    above = np.minimum(below + 1, mass.shape[1] - 1)
+    around = (1.0 - part) * mass[rows, below] + part * mass[rows, above]
+    share = np.maximum(2.0 * np.minimum(at_most, 1.0 - less), 0.5 * around)
+    return np.minimum(share, 1.0, out=share)

@@ -25,6 +25,7 @@ FORMAT = 1
 MANIFEST = "bundle.json"
 NETWORK = "model.onnx"
 ENCODINGS = "encodings.npy"
+SEAL, NO_SEAL = "seal", "0" * 64
 # A manifest larger than this is no manifest; the network may be large.
 MOST_MANIFEST_BYTES = 64 << 20
 
@@ -90,8 +91,22 @@ def write_bundle(
         "features": features_to_json(schema.features),
         "files": {name: hashlib.sha256(content).hexdigest() for name, content in files.items()},
     }
-    _write_aside(out, {**files, MANIFEST: _dump(manifest)})
-    return Bundle(json.loads(_dump(manifest)), schema, network, encodings)
+    content = write_manifest(manifest)
+    _write_aside(out, {**files, MANIFEST: content})
+    return Bundle(json.loads(content), schema, network, encodings)
+
+
+def write_manifest(manifest: Mapping[str, Any]) -> bytes:
+    """The content of bundle.json, sealed: its last entry is the sha256 of the file with zeros in that place."""
+    content = _dump({**manifest, SEAL: NO_SEAL})
+    return content.replace(NO_SEAL.encode(), hashlib.sha256(content).hexdigest().encode())
+
+
+def _is_sealed(content: bytes, seal: object) -> bool:
+    """Whether not a byte of bundle.json was altered."""
+    if not isinstance(seal, str) or len(seal) != len(NO_SEAL) or content.count(seal.encode()) != 1:
+        return False
+    return hashlib.sha256(content.replace(seal.encode(), NO_SEAL.encode())).hexdigest() == seal
 
 
 def _dump(manifest: Mapping[str, Any]) -> bytes:
@@ -193,8 +208,11 @@ def _read_manifest(path: Path) -> dict[str, Any]:
     if file.stat().st_size > MOST_MANIFEST_BYTES:
         raise BundleError(f"{path}: {MANIFEST} is larger than {MOST_MANIFEST_BYTES >> 20} MiB")
     try:
-        manifest = json.loads(file.read_bytes())
+        content = file.read_bytes()
+        manifest = json.loads(content)
         _dump(manifest)  # NaN, 1e999 and half a character can be read, but are no JSON
+    except OSError as error:
+        raise BundleError(f"{path}: {MANIFEST} cannot be read: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
         raise BundleError(f"{path}: {MANIFEST} is not JSON: {error}") from error
     version = manifest.get("format") if isinstance(manifest, dict) else None
@@ -205,6 +223,8 @@ def _read_manifest(path: Path) -> dict[str, Any]:
     for key in ("name", "seed", "preset", "additive", "created"):
         if key not in manifest:
             raise BundleError(f"{path}: {MANIFEST} is not complete: it has no {key!r}")
+    if not _is_sealed(content, manifest.get(SEAL)):
+        raise BundleError(f"{path}: altered: {MANIFEST} is not as it was written (its seal does not fit)")
     return dict(manifest)
 
 

@@ -87,7 +87,7 @@ def _read_one_by_one(feature: Feature, cells: Sequence[Any] | NDArray[Any], link
     numbers = np.full(len(cells), np.nan)
     problems = []
     for row, cell in enumerate(cells):
-        if cell is None or (isinstance(cell, str) and _is_blank(cell, link)):
+        if cell is None or (isinstance(cell, str) and _is_blank(cell, feature, link)):
             continue
         try:
             numbers[row] = _seconds(cell) if feature.kind == "datetime" else _number(cell)
@@ -98,9 +98,10 @@ def _read_one_by_one(feature: Feature, cells: Sequence[Any] | NDArray[Any], link
     return numbers
 
 
-def _is_blank(cell: str, link: Link) -> bool:
+def _is_blank(cell: str, feature: Feature, link: Link) -> bool:
+    """Text that means missing. Where numbers belong any other text is at fault, even an empty one."""
     text = cell.strip()
-    return text in ALWAYS_MISSING or text in link.missing
+    return text in link.missing or (feature.kind == "datetime" and text in ALWAYS_MISSING)
 
 
 def _number(cell: Any) -> float:
@@ -186,6 +187,8 @@ def _as_number(text: str) -> float | None:
 
 
 def _show(cell: Any) -> str:
+    if isinstance(cell, list | dict):  # may be nested without end
+        return "a list" if isinstance(cell, list) else "an object"
     text = repr(cell)
     return text if len(text) <= 40 else f"{text[:37]}..."
 

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from model import codec
 from model.answers import n_choices, show_numbers, softmax
 from model.cells import show_word
-from model.requests import Columns
-from model.runtime import Cells, Predictor
+from model.requests import Cells, Columns
+from model.runtime import Pause, Predictor
 from model.schema import Feature, Link
 
 
@@ -37,6 +37,7 @@ def draw_copies(
     links: Mapping[str, Link] | None = None,
     which: Sequence[str] | None = None,
     unknown: Literal["refuse", "ignore"] = "refuse",
+    pause: Pause | None = None,
 ) -> Draws:
     """Complete the rows ``n_draws`` times; the same seed gives the same copies."""
     links, cells, holes = predictor.find_holes(columns, table=table, links=links, which=which, unknown=unknown)
@@ -50,7 +51,7 @@ def draw_copies(
         link, column = links[name], stacked.names.index(name)
         feature = predictor.feature_of(link)
         rows = np.concatenate([where[name] + copy * n_rows for copy in range(n_draws)])
-        outputs = predictor.ask(stacked.rows(rows), [predictor.schema.index[feature.name]])
+        outputs = predictor.ask(stacked.rows(rows), [predictor.schema.index[feature.name]], pause=pause)
         mass = softmax(outputs["logits"][:, 0, : feature.n_values])
         positions, shown = _draw(feature, link, mass, rng)
         stacked.positions[rows, column] = positions

@@ -1,6 +1,7 @@
 """What is checked of a request before the network is asked, and what is said of it."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any
 
@@ -8,10 +9,35 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model.cells import Reading, show_value
+from model.codec import Positions
 from model.errors import MOST_LISTED, AskError, CellError, CellProblem, list_some
 from model.schema import Feature, Link
 
+# Of names that nobody knows no more than so many are told.
+MOST_TOLD = 100
+
 Columns = Mapping[str, Sequence[Any] | NDArray[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """A request, read: which features its columns are (S,), where its cells sit and whether there was
+    one, (B, S) each. A cell that was given but has no position is a category never seen.
+    """
+
+    names: tuple[str, ...]
+    features: NDArray[np.int64]
+    positions: Positions
+    given: NDArray[np.bool_]
+    warnings: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, features: NDArray[np.int64], positions: Positions) -> "Cells":
+        """Cells that are positions already."""
+        return cls((), features, positions, ~np.isnan(positions))
+
+    def rows(self, rows: NDArray[np.int64] | slice) -> "Cells":
+        return replace(self, positions=self.positions[rows], given=self.given[rows])
 
 
 def check_lengths(columns: Columns) -> int:
@@ -53,6 +79,12 @@ def _rows(rows: NDArray[np.int64]) -> str:
     shown = ", ".join(map(str, rows[:MOST_LISTED].tolist()))
     more = f", and {len(rows) - MOST_LISTED} more" if len(rows) > MOST_LISTED else ""
     return f"row{'s' if len(rows) > 1 else ''} {shown}{more}"
+
+
+def tell_strangers(names: Sequence[str], known: Mapping[str, object]) -> list[tuple[str, str]]:
+    """What is said of names that nobody knows: the nearest known one, for as many as anybody will read."""
+    told = [(name, f"there is no such column{nearest(name, known)}") for name in names[:MOST_LISTED]]
+    return told + [(name, "there is no such column") for name in names[MOST_LISTED:MOST_TOLD]]
 
 
 def nearest(name: str, known: Mapping[str, object]) -> str:

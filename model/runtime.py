@@ -4,51 +4,31 @@ Everything is columns: a request is a mapping from column name to a list of cell
 Axis letters: B rows, S columns, Q questions, K values.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from model import codec
 from model.answers import Imputation, Outputs, Prediction, n_choices, read_answer
 from model.bundle import Bundle, read_bundle
 from model.cells import Reading, read_cells
 from model.errors import AskError, CellError, CellProblem
 from model.explain import Experts, Heard, explain_number, explain_value
 from model.onnx_names import ANSWERS, CONTRACT
-from model.requests import Columns, check_interval, check_lengths, nearest, warn_of
+from model.requests import Cells, Columns, check_interval, check_lengths, nearest, tell_strangers, warn_of
 from model.schema import Feature, Link
 from model.session import count_heads, open_network
 from model.single import Readout, RowAnswer, make_reader, make_readout, read_row
 
 # Rows are answered in pieces of about this many gates: memory then grows with the answers alone.
 MOST_GATES = 400_000
+# Called between pieces of long work, for others to have a turn (or to end it by raising).
+Pause = Callable[[], None]
 # Outputs that are the same for every row.
 FIXED = frozenset({"base", "point_base"})
-
-
-@dataclass(frozen=True, slots=True)
-class Cells:
-    """A request, read: which features its columns are (S,), where its cells sit and whether there was
-    one, (B, S) each. A cell that was given but has no position is a category never seen.
-    """
-
-    names: tuple[str, ...]
-    features: NDArray[np.int64]
-    positions: codec.Positions
-    given: NDArray[np.bool_]
-    warnings: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, features: NDArray[np.int64], positions: codec.Positions) -> "Cells":
-        """Cells that are positions already."""
-        return cls((), features, positions, ~np.isnan(positions))
-
-    def rows(self, rows: NDArray[np.int64] | slice) -> "Cells":
-        return replace(self, positions=self.positions[rows], given=self.given[rows])
 
 
 class Predictor:
@@ -93,38 +73,28 @@ class Predictor:
             row = np.asarray([plain], dtype=np.float32)
             return Cells(tuple(columns), self._indices([links[name] for name in columns]), row, ~np.isnan(row))
         left_out = self.schema.by_table[table].left_out if table in self.schema.by_table else {}
-        names: list[str] = []
+        known = [name for name in columns if name in links]
+        told = tell_strangers([name for name in columns if name not in links and name not in left_out], links)
+        problems = [CellProblem(None, name, message) for name, message in told] if unknown == "refuse" else []
         readings: list[Reading] = []
-        warnings: list[str] = []
-        problems: list[CellProblem] = []
-        for name, cells in columns.items():
-            link = links.get(name)
-            if link is None:
-                message = f"there is no such column{nearest(name, links)}"
-                if name in left_out:
-                    message = f"left out when the table was fitted ({left_out[name]})"
-                elif unknown == "refuse":
-                    problems.append(CellProblem(None, name, message))
-                warnings.append(f"column {name!r} ignored: {message}")
-                continue
+        for name in known:
             try:
-                reading = read_cells(self.feature_of(link), cells, link)
+                readings.append(read_cells(self.feature_of(links[name]), columns[name], links[name]))
             except CellError as error:
                 problems.extend(error.problems)
-                continue
-            names.append(name)
-            readings.append(reading)
-            warnings.extend(warn_of(link, self.feature_of(link), reading))
         if problems:
             raise CellError(problems)
-        features = self._indices([links[name] for name in names])
-        positions, given = np.empty((n_rows, len(names)), np.float32), np.empty((n_rows, len(names)), dtype=bool)
-        for j, reading in enumerate(readings):
+        passed = [name for name in columns if name in left_out and name not in links]
+        ignored = [(name, f"left out when the table was fitted ({left_out[name]})") for name in passed]
+        warnings = [f"column {name!r} ignored: {message}" for name, message in (*told, *ignored)]
+        positions, given = np.empty((n_rows, len(known)), np.float32), np.empty((n_rows, len(known)), dtype=bool)
+        for j, (name, reading) in enumerate(zip(known, readings, strict=True)):
             positions[:, j], given[:, j] = reading.positions, reading.given
-        return Cells(tuple(names), features, positions, given, tuple(warnings))
+            warnings += warn_of(links[name], self.feature_of(links[name]), reading)
+        return Cells(tuple(known), self._indices([links[name] for name in known]), positions, given, tuple(warnings))
 
-    def ask(self, cells: Cells, asked: Sequence[int], *, explain: bool = False) -> Outputs:
-        """Run the network: one question per asked feature, for every row, in pieces."""
+    def ask(self, cells: Cells, asked: Sequence[int], *, explain: bool = False, pause: Pause | None = None) -> Outputs:
+        """Run the network: one question per asked feature, for every row, in pieces; ``pause`` between them."""
         if explain and not self.bundle.is_additive:
             preset = self.bundle.manifest["preset"]
             raise AskError(f"model {self.bundle.name!r} (preset {preset!r}) has no exact contributions to explain")
@@ -137,10 +107,11 @@ class Predictor:
         names = list(CONTRACT[True] if explain else ANSWERS)
         step = max(1, MOST_GATES // max(1, len(asked) * len(features) * self._n_heads))
         feed = {"columns": features, "asked": np.asarray(asked, dtype=np.int64)}
-        pieces = [
-            self._network.run(names, {**feed, "positions": positions[i : i + step]})
-            for i in range(0, len(positions), step)
-        ]
+        pieces = []
+        for i in range(0, len(positions), step):
+            pieces.append(self._network.run(names, {**feed, "positions": positions[i : i + step]}))
+            if pause is not None:
+                pause()
         return {
             name: pieces[0][j] if name in FIXED or len(pieces) == 1 else np.concatenate([p[j] for p in pieces])
             for j, name in enumerate(names)
@@ -214,13 +185,14 @@ class Predictor:
         interval: float | None = None,
         explain: bool = False,
         unknown: Literal["refuse", "ignore"] = "refuse",
+        pause: Pause | None = None,
     ) -> Imputation:
         """Answer every missing cell of the wanted columns (default: all of the table's, or of the rows')."""
         check_interval(interval)
         links, cells, holes = self.find_holes(columns, table=table, links=links, which=which, unknown=unknown)
         rows: dict[str, NDArray[np.int64]] = {}
         filled: dict[str, Prediction] = {}
-        for name, (where, outputs) in self._ask_holes(cells, holes, links, explain).items():
+        for name, where, outputs in self._ask_holes(cells, holes, links, explain, pause):
             rows[name] = where
             filled[name] = self.read(outputs, links[name], cells.rows(where), interval, explain)
         return Imputation(rows, filled, cells.warnings)
@@ -248,21 +220,26 @@ class Predictor:
         return links, cells, {name: rows for name, rows in holes.items() if rows.any()}
 
     def _ask_holes(
-        self, cells: Cells, holes: Mapping[str, NDArray[np.bool_]], links: Mapping[str, Link], explain: bool
-    ) -> dict[str, tuple[NDArray[np.int64], Outputs]]:
+        self,
+        cells: Cells,
+        holes: Mapping[str, NDArray[np.bool_]],
+        links: Mapping[str, Link],
+        explain: bool,
+        pause: Pause | None,
+    ) -> Iterator[tuple[str, NDArray[np.int64], Outputs]]:
         """Ask for the holes and nothing else: rows with the same holes together if they are all alike,
         else column by column. Each answer holds one question.
         """
         asked = {name: self.schema.index[links[name].feature] for name in holes}
         masks = np.stack(list(holes.values()), axis=1) if holes else np.empty((0, 0), dtype=bool)
         if len(masks) and (masks == masks[0]).all():
-            outputs = self.ask(cells, list(asked.values()), explain=explain)
+            outputs = self.ask(cells, list(asked.values()), explain=explain, pause=pause)
             every = np.arange(len(masks))
-            return {name: (every, one_question(outputs, q)) for q, name in enumerate(asked)}
-        where = {name: np.flatnonzero(mask) for name, mask in holes.items()}
-        return {
-            name: (where[name], self.ask(cells.rows(where[name]), [asked[name]], explain=explain)) for name in holes
-        }
+            yield from ((name, every, one_question(outputs, q)) for q, name in enumerate(asked))
+            return
+        for name, mask in holes.items():
+            where = np.flatnonzero(mask)
+            yield name, where, self.ask(cells.rows(where), [asked[name]], explain=explain, pause=pause)
 
     def resolve(self, name: str, links: Mapping[str, Link]) -> Link:
         """What is asked for: a column of the table, or a feature that the table does not have."""

@@ -5,6 +5,7 @@ numbers or both hold categories. Pairs are one to one and best in sum (the assig
 """
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -30,33 +31,34 @@ class Pair:
     similarity: float
 
 
-def cosines(bundle: Bundle) -> Floats:
-    """The likeness of every two features, (F, F)."""
+def unit_vectors(bundle: Bundle) -> Floats:
+    """The encodings (F, D), each of length 1: their products are the cosines."""
     vectors = bundle.encodings.astype(np.float64)
     vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
-    likeness: Floats = vectors @ vectors.T
-    return likeness
+    return vectors
 
 
 def find_similar(bundle: Bundle, feature: str, k: int) -> list[tuple[str, float]]:
     """The ``k`` features most like this one, most alike first."""
-    index = bundle.schema.index
-    likeness = cosines(bundle)[index[feature]]
-    order = [i for i in np.argsort(-likeness, kind="stable") if i != index[feature]][:k]
+    own, vectors = bundle.schema.index[feature], unit_vectors(bundle)
+    likeness = vectors @ vectors[own]
+    order = [i for i in np.argsort(-likeness, kind="stable") if i != own][:k]
     return [(bundle.schema.features[i].name, float(likeness[i])) for i in order]
 
 
 def match_tables(bundle: Bundle, left: Mapping[str, Link], right: Mapping[str, Link]) -> list[Pair]:
     """One-to-one pairs of the columns of two tables, best first. A shared feature is its own match."""
     features = {feature.name: feature for feature in bundle.schema.features}
-    index, likeness = bundle.schema.index, cosines(bundle)
+    index, vectors = bundle.schema.index, unit_vectors(bundle)
+    rows, columns = ([index[link.feature] for link in links.values()] for links in (left, right))
+    likeness = vectors[rows] @ vectors[columns].T
     scores = np.full((len(left), len(right)), CANNOT)
     for i, a in enumerate(left.values()):
         for j, b in enumerate(right.values()):
             if a.feature == b.feature:
                 scores[i, j] = 1.0 - CANNOT  # comes before all else
             elif features[a.feature].is_number == features[b.feature].is_number:
-                scores[i, j] = likeness[index[a.feature], index[b.feature]]
+                scores[i, j] = likeness[i, j]
     return _assign(list(left), list(right), scores)
 
 
@@ -79,7 +81,10 @@ def _compare(feature: Feature, link: Link, cells: Sequence[Any]) -> float | None
         return None
     is_number = all(isinstance(cell, int | float) and not isinstance(cell, bool) for cell in cells)
     if feature.kind in ("numeric", "ordinal") and is_number:
-        values = np.sort(np.asarray(cells, dtype=np.float64) * link.scale + link.offset)
+        try:
+            values = np.sort(np.asarray(cells, dtype=np.float64) * link.scale + link.offset)
+        except OverflowError:
+            return None
         knots, ranks = np.asarray(feature.knots.values), np.asarray(feature.knots.ranks)
         mine = np.searchsorted(values, knots, side="right") / len(values)
         less = np.searchsorted(values, knots, side="left") / len(values)
@@ -87,19 +92,18 @@ def _compare(feature: Feature, link: Link, cells: Sequence[Any]) -> float | None
     if feature.is_number or (is_number and feature.kind == "boolean"):
         return None
     index = codec.word_index(feature)
-    words, counts = np.unique([_word(cell) for cell in cells], return_counts=True)
     shares = np.asarray(feature.shares)
     mine = np.zeros(len(shares))
-    for word, count in zip(words, counts / counts.sum(), strict=True):
-        if str(word) in index:
-            mine[int(index[str(word)])] += count
+    for word, count in Counter(map(_word, cells)).items():
+        if word in index:
+            mine[int(index[word])] += count / len(cells)
     return float(np.minimum(mine, shares).sum())
 
 
 def _word(cell: Any) -> str:
     if isinstance(cell, bool):
         return "true" if cell else "false"
-    return codec.word_of(cell) if isinstance(cell, int | float) and np.isfinite(cell) else str(cell)
+    return codec.word_of(cell) if isinstance(cell, float) and math.isfinite(cell) else str(cell)
 
 
 def _assign(left: list[str], right: list[str], scores: Floats) -> list[Pair]:

@@ -5,12 +5,17 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 from model.errors import TabglotError
 from service.logs import set_up_logs
 from service.settings import Settings
 
+Activate = Literal["yes", "no", "new"]
 COMMANDS = ("publish", "impute", "predict", "audit")
+# Before numpy is imported: its products are small, and threads that spin for them would take the cores from others.
+for _library in ("OMP", "OPENBLAS", "MKL"):
+    os.environ.setdefault(f"{_library}_NUM_THREADS", "1")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -44,7 +49,7 @@ def _parser(command: str) -> argparse.ArgumentParser:
         parser.add_argument("--workers", type=int, metavar="N", help="processes that serve; default 1")
         parser.add_argument(
             "--bundle", type=Path, nargs="+", action="extend", default=[], metavar="BUNDLE_DIR",
-            help="publish these first; the first of them becomes the active model",
+            help="publish these first; the first becomes active if it is new, or if nothing is",
         )  # fmt: skip
         parser.add_argument("--name", help="publish the first --bundle under another name than its own")
     elif command == "publish":
@@ -101,22 +106,28 @@ def _serve(args: argparse.Namespace) -> int:
     if WORKER not in os.environ:
         warn_if_open(settings)
         for place, bundle in enumerate(args.bundle):
-            _publish_one(settings, bundle, name=args.name if place == 0 else None, activate=place == 0)
+            _publish_one(
+                settings, bundle, name=args.name if place == 0 else None, activate="new" if place == 0 else "no"
+            )
     return serve(settings)
 
 
 def _publish(args: argparse.Namespace) -> int:
     settings = Settings.from_environment(os.environ, registry=args.registry, store=args.store)
-    print(_publish_one(settings, args.bundle, name=args.name, activate=not args.no_activate))
+    activate: Activate = "no" if args.no_activate else "yes"
+    print(_publish_one(settings, args.bundle, name=args.name, activate=activate))
     return 0
 
 
-def _publish_one(settings: Settings, bundle: Path, *, name: str | None = None, activate: bool = True) -> str:
+def _publish_one(settings: Settings, bundle: Path, *, name: str | None, activate: Activate) -> str:
+    """With "new", a bundle published before is not activated again: a restart does not undo a switch."""
     from service.publishing import publish
     from service.registry import Registry
 
     with Registry.open(settings.registry) as registry:
-        record, is_new = publish(registry, settings.store, bundle, name=name, activate=activate)
+        record, is_new = publish(registry, settings.store, bundle, name=name, activate=activate == "yes")
+        if activate == "new" and (is_new or registry.active() is None):
+            record = registry.activate(record.ref)
     done = "published" if is_new else "was published already"
     return f"{record.ref}: {done}, {'active' if record.active else 'not active'}, in {settings.store / record.ref}"
 

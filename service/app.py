@@ -26,7 +26,8 @@ from service.routes.asking import add_asking, make_predict
 from service.routes.encodings import add_encodings
 from service.routes.health import add_health
 from service.routes.imputing import add_imputing, make_impute
-from service.routes.models import add_models
+from service.routes.media import FORMATS
+from service.routes.models import FORM, TAR_TYPES, add_models
 from service.routes.open_inference import add_open_inference
 from service.routes.schemas import add_schemas
 from service.serving import Serving
@@ -53,6 +54,7 @@ class Application:
     api: FastAPI
     asgi: ASGIApp
     drain: Drain
+    bulk: Bulk
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self.asgi(scope, receive, send)
@@ -90,13 +92,14 @@ def create_app(settings: Settings) -> Application:
     api.add_exception_handler(RequestValidationError, _on_misfit)
     describe(api, with_keys=bool(settings.api_keys))
     fast = {("POST", "/predict"): predict, ("POST", "/impute"): impute}
-    asgi: ASGIApp = Front(api, settings=settings, drain=drain, fast=fast)
+    files = {"/impute": FORMATS.keys(), "/models": {*TAR_TYPES, FORM}}
+    asgi: ASGIApp = Front(api, settings=settings, drain=drain, fast=fast, files=files)
     if settings.cors_origins:  # outermost: a preflight has no key, and errors need the headers too
         asgi = CORSMiddleware(
             asgi, allow_origins=list(settings.cors_origins), allow_methods=["GET", "POST", "PUT", "DELETE"],
             allow_headers=["authorization", "content-type", "x-request-id"], expose_headers=["x-request-id"],
         )  # fmt: skip
-    return Application(api, asgi, drain)
+    return Application(api, asgi, drain, serving.bulk)
 
 
 def _lifespan(serving: Serving) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:

@@ -3,7 +3,7 @@
 import argparse
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from model.explain import Experts
 from model.progress import Progress
 from model.requests import check_interval
 from model.runtime import Predictor
-from service.files.ask import FileAsk, FileReport, Format
+from service.files.ask import FileAsk, Format
 from service.live import NO_MODEL, State, open_model
 from service.registry import Registry
 from service.settings import Settings
@@ -114,16 +114,16 @@ def _fill(
     read_as, write_as = formats
     if hasattr(args, "target"):
         report = predict_file(args.source, read_as, aside, write_as, ask, target=args.target, progress=progress.update)
-        _warn(report, progress)
+        _warn(report.warnings, progress)
         return f"{report.rows:,} rows with {args.target}_predicted"
     report = impute_file(args.source, read_as, aside, write_as, ask, progress=progress.update)
-    _warn(report, progress)
+    _warn(report.warnings, progress)
     columns = ", ".join(f"{name} {count:,}" for name, count in report.columns.items() if count)
     return f"{report.rows:,} rows, {report.filled:,} cells filled{f' ({columns})' if columns else ''}"
 
 
-def _warn(report: FileReport, progress: Progress) -> None:
-    for warning in report.warnings:
+def _warn(warnings: Sequence[str], progress: Progress) -> None:
+    for warning in warnings:
         progress.say(f"warning: {warning}")
 
 
@@ -145,6 +145,8 @@ def _audit(args: argparse.Namespace, read_as: Format, aside: Path, ask: FileAsk,
                 suspect.expected.values[0], low, high, _reasons(suspect.expected.experts),
             ]  # fmt: skip
             suspects.append((suspect.surprise, line))
+        if n_rows == 0:
+            _warn(piece.warnings, progress)
         n_rows += piece.n_rows
         progress.update(piece.done, f"{n_rows:,} rows")
     suspects.sort(key=lambda item: -item[0])
@@ -172,3 +174,7 @@ def _write_lines(lines: list[list[Any]], aside: Path, write_as: Format) -> None:
         for line in lines
     ]
     aside.write_bytes(write_rows(rows, write_as, AUDIT_COLUMNS))
+
+
+def _text(cell: Any) -> str:
+    return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)

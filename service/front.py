@@ -8,7 +8,7 @@ import hmac
 import logging
 import os
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Container, Mapping
 from dataclasses import dataclass
 from time import perf_counter
 
@@ -27,8 +27,6 @@ Handler = Callable[[Request], Awaitable[Response]]
 SANE_ID = re.compile(rb"[A-Za-z0-9._:/+=-]{1,128}")
 # These answer without a key: probes have none.
 OPEN_PATHS = frozenset({"/health/live", "/health/ready", "/v2/health/live", "/v2/health/ready"})
-# These take files, which may be larger than JSON bodies.
-FILE_PATHS = frozenset({"/impute", "/models"})
 
 
 @dataclass(slots=True)
@@ -39,14 +37,23 @@ class Drain:
 
 
 class Front:
-    """Wraps the application; ``fast`` maps (method, path) to what answers it."""
+    """Wraps the application; ``fast`` maps (method, path) to what answers it, ``files`` a path to the media types
+    that may be as large as files.
+    """
 
     def __init__(
-        self, app: ASGIApp, *, settings: Settings, drain: Drain, fast: Mapping[tuple[str, str], Handler]
+        self,
+        app: ASGIApp,
+        *,
+        settings: Settings,
+        drain: Drain,
+        fast: Mapping[tuple[str, str], Handler],
+        files: Mapping[str, Container[str]],
     ) -> None:
         self._app = app
         self._drain = drain
         self._fast = fast
+        self._files = files
         self._keys = settings.key_digests()
         self._most_json, self._most_file = settings.max_body_bytes, settings.max_file_bytes
         self._logs_requests = settings.log_level in ("debug", "info")
@@ -94,7 +101,10 @@ class Front:
         path, method = scope["path"], scope["method"]
         if self._keys and path not in OPEN_PATHS:
             self._check_key(headers.get(b"authorization", b""))
-        most = self._most_bytes(path, headers)
+        if headers.get(b"content-encoding", b"identity").lower() != b"identity":
+            raise ProblemError(415, "content-encoding is not understood; send the body as it is")
+        is_file = path in self._files and media_type_of(scope) in self._files[path]
+        most = self._most_file if is_file else self._most_json
         length = headers.get(b"content-length", b"")
         if length.isdigit() and int(length) > most:
             raise too_large(most)
@@ -116,10 +126,6 @@ class Front:
             raise ProblemError(
                 401, "send a valid key as 'authorization: Bearer KEY'", headers={"www-authenticate": "Bearer"}
             )
-
-    def _most_bytes(self, path: str, headers: Mapping[bytes, bytes]) -> int:
-        is_json = headers.get(b"content-type", b"application/json").startswith(b"application/json")
-        return self._most_file if path in FILE_PATHS and not is_json else self._most_json
 
     def _count(self, scope: Scope, status: int, seconds: float) -> None:
         route = str(scope.get("fast") or getattr(scope.get("route"), "path", "other"))
@@ -162,9 +168,9 @@ def request_id_of(request: Request) -> str:
     return str(request.scope.get("request_id", ""))
 
 
-def media_type_of(request: Request) -> str:
+def media_type_of(scope: Scope) -> str:
     """The bare media type of a body."""
-    for name, value in request.scope["headers"]:
+    for name, value in scope["headers"]:
         if name == b"content-type":
             text: str = value.decode("latin-1")
             return text.partition(";")[0].strip().lower()

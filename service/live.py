@@ -118,10 +118,8 @@ class Live:
             found = self.find(ref)
             if found is None:
                 found = await asyncio.to_thread(open_model, self._registry, self._store, ref)
-                kept = {**self.state.loaded, ref: found}
-                while len(kept) > self._models_kept:
-                    kept.pop(next(iter(kept)))
-                self.state = replace(self.state, loaded=kept)
+                known = self._reuse(self.state, found.ref) or found
+                self.state = replace(self.state, loaded=self._keep({**self.state.loaded, ref: known}))
             return found
 
     async def get(self, ref: str | None) -> Served:
@@ -158,10 +156,16 @@ class Live:
         self.fault = fault
         # A bare name may mean another version now: those are looked up anew.
         loaded = {ref: served for ref, served in old.loaded.items() if ref == served.ref}
-        if old.active is not None and active is not old.active and self._models_kept:
+        if old.active is not None and active is not old.active:
             loaded[old.active.ref] = old.active
+        if active is not None:
+            loaded.pop(active.ref, None)
         metrics.REVISION.set(snapshot.revision)
-        return State(snapshot.revision, active, snapshot.registered, loaded)
+        return State(snapshot.revision, active, snapshot.registered, self._keep(loaded))
+
+    def _keep(self, loaded: dict[str, Served]) -> dict[str, Served]:
+        """The models asked for last, no more than allowed."""
+        return dict(list(loaded.items())[-self._models_kept :]) if self._models_kept else {}
 
     def _reuse(self, old: State, ref: str) -> Served | None:
         return next((served for served in old.loaded.values() if served.ref == ref), None)

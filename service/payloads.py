@@ -5,9 +5,9 @@ No pydantic here: a body is checked in one pass in C, and cells are left as they
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from itertools import chain
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -16,7 +16,6 @@ from service.errors import ProblemError
 
 Row = dict[str, Any]
 Unknown = Literal["refuse", "ignore"]
-Ask = TypeVar("Ask", bound=msgspec.Struct)
 
 
 class PredictAsk(msgspec.Struct, forbid_unknown_fields=True):
@@ -150,17 +149,22 @@ def check_rows(rows: Sequence[Row], most: int) -> None:
         )
 
 
-def to_columns(rows: Sequence[Row]) -> dict[str, list[Any]]:
-    """Rows to columns, in the order in which names appear; what a row lacks is None."""
+def to_columns(rows: Sequence[Row], *known: Container[str]) -> dict[str, list[Any]]:
+    """Rows to columns, in the order in which names appear; what a row lacks is None.
+
+    Of names that are not among the ``known`` the cells are not looked at: a thousand rows that each bring a
+    name of their own would make a million cells.
+    """
     if len(rows) == 1:
         return {name: [cell] for name, cell in rows[0].items()}
+    nothing = [None] * len(rows)
     names = dict.fromkeys(chain.from_iterable(rows))
-    return {name: [row.get(name) for row in rows] for name in names}
+    return {name: [row.get(name) for row in rows] if any(name in some for some in known) else nothing for name in names}
 
 
-def rows_to_columns(rows: Sequence[Row], some_column: str) -> Mapping[str, list[Any]]:
+def rows_to_columns(rows: Sequence[Row], some_column: str, *known: Container[str]) -> Mapping[str, list[Any]]:
     """The same, but rows that hold nothing at all still are rows: a column of nulls says how many."""
-    return to_columns(rows) or {some_column: [None] * len(rows)}
+    return to_columns(rows, *known) or {some_column: [None] * len(rows)}
 
 
 class TensorParameters(msgspec.Struct):

@@ -1,6 +1,7 @@
 """From a bundle to a published model: verified, copied into the store, registered. All or nothing."""
 
-import lzma
+import gzip
+import io
 import os
 import re
 import shutil
@@ -9,7 +10,7 @@ import tempfile
 import time
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 
 from model.bundle import ENCODINGS, MANIFEST, NETWORK, read_bundle
@@ -19,8 +20,10 @@ from service.registry import ModelRecord, Registry
 
 FILES = (MANIFEST, NETWORK, ENCODINGS)
 # A name is also a folder and a part of addresses.
-NAME = re.compile(r"[^\W_][\w.-]{0,63}")
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 ASIDE = ".publishing-"
+GZIP = b"\x1f\x8b"
+MOST_READ = 1 << 20
 # What a killed process left beside the store's bundles goes after so many seconds.
 STALE_SECONDS = 3600.0
 
@@ -70,15 +73,11 @@ def publish(
 def unpack(upload: Path, folder: Path, most_bytes: int) -> None:
     """Take the bundle's files out of a tar: nothing else, nowhere else, and no more than allowed."""
     try:
-        with tarfile.open(upload) as archive:
-            left = most_bytes
+        with _open_plain(upload, most_bytes) as plain, tarfile.open(fileobj=plain, mode="r:") as archive:
             for member in archive:
                 path = PurePosixPath(member.name)
                 if path.is_absolute() or ".." in path.parts:
                     raise BundleError(f"the upload has {member.name[:200]!r}, which leads out of the bundle")
-                left -= member.size  # of what is skipped too: it has to be unpacked to be passed
-                if left < 0:
-                    raise BundleError(f"the upload unpacks to more than {most_bytes} bytes")
                 name = path.name
                 if member.isdir() or name not in FILES:
                     continue
@@ -86,9 +85,35 @@ def unpack(upload: Path, folder: Path, most_bytes: int) -> None:
                 if content is None or (folder / name).exists():
                     raise BundleError(f"the upload has {name!r} twice, or not as a plain file")
                 with (folder / name).open("wb") as file:
-                    shutil.copyfileobj(content, file)
-    except (tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, OSError, ValueError) as error:
+                    shutil.copyfileobj(content, file, MOST_READ)
+    except (tarfile.TarError, EOFError, OSError, ValueError, zlib.error) as error:
         raise BundleError("the upload is no whole tar archive; make it with: tar -cf B.tar -C BUNDLE_DIR .") from error
+
+
+def _open_plain(upload: Path, most_bytes: int) -> "_Careful":
+    """The archive itself; a compressed one is laid out beside it first, as far as allowed."""
+    with upload.open("rb") as file:
+        if file.read(2) != GZIP:
+            return _Careful(io.FileIO(upload))
+    plain = upload.with_suffix(".plain")
+    left = most_bytes
+    with gzip.open(upload) as packed, plain.open("wb") as file:
+        while chunk := packed.read(MOST_READ):
+            left -= len(chunk)
+            if left < 0:
+                raise BundleError(f"the upload unpacks to more than {most_bytes} bytes")
+            file.write(chunk)
+    return _Careful(io.FileIO(plain))
+
+
+class _Careful(io.BufferedReader):
+    """A file that is only read in small pieces: a header that claims to be huge is not taken into memory."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """So many bytes, a few at most."""
+        if size is None or not 0 <= size <= MOST_READ:
+            raise tarfile.ReadError("a header of that size is none of a bundle")
+        return super().read(size)
 
 
 def _holds(place: Path, digest: str) -> bool:
@@ -116,8 +141,9 @@ def _aside(store: Path) -> Iterator[Path]:
     try:
         store.mkdir(parents=True, exist_ok=True)
         for stale in store.glob(f"{ASIDE}*"):
-            if time.time() - stale.stat().st_mtime > STALE_SECONDS:
-                shutil.rmtree(stale, ignore_errors=True)
+            with suppress(FileNotFoundError):  # another publisher may clear it at the same time
+                if time.time() - stale.stat().st_mtime > STALE_SECONDS:
+                    shutil.rmtree(stale, ignore_errors=True)
         aside = Path(tempfile.mkdtemp(prefix=ASIDE, dir=store))
     except OSError as error:
         raise BundleError(f"the store {store} cannot be written: {error.strerror}") from error
@@ -143,13 +169,18 @@ def _place(aside: Path, place: Path) -> None:
     """Rename the copy to its place. What stands there was left by a publication that never was registered."""
     try:
         for path in (*aside.iterdir(), aside):
-            handle = os.open(path, os.O_RDONLY)
-            try:
-                os.fsync(handle)
-            finally:
-                os.close(handle)
+            _sync(path)
         shutil.rmtree(place, ignore_errors=True)
         aside.chmod(0o755)
         aside.rename(place)
+        _sync(place.parent)
     except OSError as error:
         raise BundleError(f"{place} cannot be written: {error.strerror}") from error
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -16,6 +16,7 @@ from types import FrameType
 
 import uvicorn
 
+from service.bulk import Bulk
 from service.front import Drain
 from service.settings import Settings, SettingsError
 
@@ -31,18 +32,29 @@ WORKER = "TABGLOT_WORKER_FD"
 class DrainingServer(uvicorn.Server):
     """Stops in order: no new connections; one more answer on those there are, then closed; then the rest."""
 
-    def __init__(self, config: uvicorn.Config, drain: Drain) -> None:
+    def __init__(self, config: uvicorn.Config, drain: Drain, bulk: Bulk) -> None:
         super().__init__(config)
         self._drain = drain
+        self._bulk = bulk
+        self._parent = os.getppid() if WORKER in os.environ else None
 
     def handle_exit(self, sig: int, _: FrameType | None) -> None:
         """Begin to stop. (uvicorn would raise the signal again afterwards: the exit code would tell of a fault.)"""
         self.force_exit = self.should_exit and sig == signal.SIGINT
         self.should_exit = True
 
+    async def on_tick(self, counter: int) -> bool:
+        """A worker whose parent is gone would go on for ever, and keep the port."""
+        if self._parent is not None and os.getppid() != self._parent:
+            self.should_exit = True
+        return await super().on_tick(counter)
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Let every request that arrived be answered."""
         self._drain.begun = True
+        # Long work that would outlast the time there is ends a little earlier, with an answer.
+        patience = (self.config.timeout_graceful_shutdown or QUIET_SECONDS) - QUIET_SECONDS
+        asyncio.get_running_loop().call_later(max(patience, 0.0), self._bulk.stop)
         # Closing the door resets whoever stands in the queue before it: they are let in first.
         waiting = [connection for door in sockets or [] for connection in _accept_waiting(door)]
         for server in self.servers:
@@ -114,7 +126,7 @@ def run_process(settings: Settings, listening: socket.socket) -> int:
         proxy_headers=False,  # nothing here depends on who the client is
         timeout_graceful_shutdown=max(1, round(settings.drain_seconds)), timeout_keep_alive=75,
     )  # fmt: skip
-    server = DrainingServer(config, app.drain)
+    server = DrainingServer(config, app.drain, app.bulk)
     server.run(sockets=[listening])
     log.info("stopped")
     return 0 if server.started else 1

@@ -13,7 +13,7 @@ from model.errors import TabglotError
 PREFIX = "TABGLOT_"
 MIB = 1 << 20
 STORE = Path("var/bundles")
-HASHED_KEY = re.compile(r"sha256:[0-9a-f]{64}")
+HASHED_KEY = re.compile(r"sha256:[0-9a-fA-F]{64}")
 LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -40,6 +40,7 @@ class Settings:
     cors_origins: tuple[str, ...] = _about((), "origins whose pages may call the service, comma separated, or *")
     max_body_bytes: int = _about(16 * MIB, "most bytes of a JSON body")
     max_file_bytes: int = _about(1024 * MIB, "most bytes of a CSV, Parquet or Arrow body, or of a bundle")
+    max_file_rows: int = _about(10_000_000, "most rows of a CSV, Parquet or Arrow body")
     max_rows: int = _about(100_000, "most rows of a JSON request")
     max_draws: int = _about(100, "most draws of a request")
     inline_rows: int = _about(16, "requests of more rows are worked on beside the event loop, in pieces")
@@ -55,6 +56,8 @@ class Settings:
         for item in fields(cls):
             text = environ.get(PREFIX + item.name.upper())
             if text is not None:
+                if item.name == "api_keys" and text.strip() and not text.strip(", "):
+                    raise SettingsError(f"{PREFIX}API_KEYS has no key in it; unset it to ask for none")
                 values[item.name] = _parse(item.name, item.default, text)
         values |= {name: value for name, value in given.items() if value is not None}
         settings = cls(**values)
@@ -62,7 +65,7 @@ class Settings:
         return settings
 
     def check(self) -> None:
-        for name in ("workers", "max_body_bytes", "max_file_bytes", "max_rows", "inline_rows"):
+        for name in ("workers", "max_body_bytes", "max_file_bytes", "max_file_rows", "max_rows", "inline_rows"):
             if getattr(self, name) < 1:
                 raise SettingsError(f"{name} must be at least 1, not {getattr(self, name)}")
         for name in ("max_draws", "models_kept", "drain_seconds", "port"):

@@ -206,6 +206,7 @@ class Health(msgspec.Struct, forbid_unknown_fields=True):
 class Limits(msgspec.Struct, forbid_unknown_fields=True):
     body_bytes: int
     file_bytes: int
+    file_rows: int
     rows: int
     draws: int
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from model.bundle import check_free, read_bundle, write_bundle
+from model.bundle import check_free, read_bundle, write_bundle, write_manifest
 from model.errors import BundleError
 from model.runtime import Predictor
 from tests.conftest import make_schema
@@ -24,8 +24,10 @@ def copy(small_bundle: Path, tmp_path: Path) -> Path:
 
 
 def edit(path: Path, **changes: object) -> None:
+    """Change the manifest and seal it anew."""
     manifest = json.loads((path / "bundle.json").read_text())
-    (path / "bundle.json").write_text(json.dumps(manifest | changes))
+    del manifest["seal"]
+    (path / "bundle.json").write_bytes(write_manifest(manifest | changes))
 
 
 def test_the_manifest_says_all_that_the_contract_lists(small_bundle):
@@ -85,7 +87,8 @@ def test_a_manifest_that_is_none_is_refused(copy, content):
 def test_a_manifest_without_a_key_is_refused(copy, key):
     manifest = json.loads((copy / "bundle.json").read_text())
     del manifest[key]
-    (copy / "bundle.json").write_text(json.dumps(manifest))
+    del manifest["seal"]
+    (copy / "bundle.json").write_bytes(write_manifest(manifest))
     with pytest.raises(BundleError, match="not complete"):
         read_bundle(copy)
 
@@ -178,3 +181,16 @@ def test_a_manifest_without_heads_is_refused(copy):
     edit(copy, network={})
     with pytest.raises(BundleError, match="how many heads"):
         Predictor.load(copy)
+
+
+def test_no_byte_of_the_manifest_can_be_altered(copy):
+    """A thousand flipped bits, all over the file: each is found."""
+    file = copy / "bundle.json"
+    content = file.read_bytes()
+    rng = np.random.default_rng(0)
+    for place, bit in zip(rng.integers(0, len(content), 1000), rng.integers(0, 8, 1000), strict=True):
+        spoilt = bytearray(content)
+        spoilt[place] ^= 1 << bit
+        file.write_bytes(bytes(spoilt))
+        with pytest.raises(BundleError):
+            read_bundle(copy)

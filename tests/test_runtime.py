@@ -127,8 +127,10 @@ def test_a_fitted_tables_own_rows_can_be_sent_whole(predictor, cars):
     assert "'rownames' ignored: left out when the table was fitted (ignored)" in answer.warnings[0]
 
 
-def test_words_that_mean_missing_in_files_mean_it_here_too(predictor):
-    assert predictor.predict({"weight": ["NA", " "], "class": ["NA", ""]}, "mpg").warnings == ()
+def test_words_that_mean_missing_mean_it_among_words_but_not_among_numbers(predictor):
+    assert predictor.predict({"class": ["NA", ""]}, "mpg").warnings == ()
+    with pytest.raises(CellError, match="row 0, column 'weight': expected a number, got 'NA', which is text"):
+        predictor.predict({"weight": ["NA", 3000]}, "mpg")
 
 
 def test_impute_fills_a_tables_absent_columns_or_those_asked_for(predictor):

@@ -40,9 +40,12 @@ def _parser() -> argparse.ArgumentParser:
     demo.add_argument("--tables", type=Path, help="also keep the demo's tables and family.toml in this folder")
     demo.set_defaults(command=_demo)
     bench = commands.add_parser("bench", help="measure; needs the extras train, demo and dev")
-    bench.add_argument("what", choices=("speed", "scale", "parallel"))
+    bench.add_argument("what", choices=("speed", "scale", "parallel", "serving"))
     bench.add_argument("--json", type=Path, metavar="FILE", help="also write the figures as JSON")
     bench.add_argument("--quick", action="store_true", help="a small form, for trying it out")
+    bench.add_argument(
+        "--bundle", type=Path, metavar="DIR", help="serving: a bundle of the demo, else var/bundles/cars"
+    )
     bench.set_defaults(command=_bench)
     return parser
 
@@ -101,7 +104,7 @@ def _demo(args: argparse.Namespace) -> None:
 def _bench(args: argparse.Namespace) -> None:
     from training.bench import run_bench
 
-    run_bench(args.what, quick=args.quick, json_file=args.json)
+    run_bench(args.what, quick=args.quick, json_file=args.json, bundle=args.bundle)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from model import codec
 from model.answers import Outputs, n_choices
-from model.runtime import Cells, Predictor
+from model.requests import Cells
+from model.runtime import Predictor
 from model.schema import Feature, Link, Schema
 from training.tables import Dataset, FitTable
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from model.errors import CellError, CellProblem
-from model.requests import nearest
+from model.requests import nearest, tell_strangers
 from model.runtime import Predictor
 from model.schema import Feature, Link
 
@@ -24,6 +24,7 @@ class FileAsk:
     columns: tuple[str, ...] | None = None
     unknown: Literal["refuse", "ignore"] = "refuse"
     interval: float | None = None
+    most_rows: int | None = None
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,7 @@ def _meet_unknown(ask: FileAsk, strangers: list[str], names: Sequence[str]) -> t
     tables = ask.predictor.schema.by_table
     left_out = tables[ask.table].left_out if ask.table in tables else {}
     strangers = [name for name in strangers if name not in left_out]
-    said = {name: f"there is no such column{nearest(name, ask.links)}" for name in strangers}
+    said = dict(tell_strangers(strangers, ask.links))
     if strangers and ask.unknown == "refuse":
         hint = "; is the first line of the file a header?" if len(strangers) == len(names) else ""
         raise CellError([CellProblem(None, name, message + hint) for name, message in said.items()])

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from model.errors import CellError, CellProblem
+from model.errors import CellError, CellProblem, TableError
 from service.files.arrow_source import ArrowPiece, ArrowSource, ParquetSource
 from service.files.ask import FileReport, Format, Plan
 from service.files.cells import MOST_FAULTS, Column, read_column
@@ -37,6 +37,7 @@ class Course:
 
     source: Source
     plan: Plan
+    most_rows: int | None = None
     notes: Notes = field(default_factory=Notes)
     spellings: dict[str, Spelling] = field(default_factory=dict)
     rows: int = 0
@@ -45,8 +46,10 @@ class Course:
     def read(self) -> Iterator[tuple[Piece, dict[str, Column]]]:
         """All pieces, each with the columns that the model knows."""
         for piece in self.source.pieces():
-            columns = self._read_piece(piece)
             self.rows += piece.n_rows
+            if self.most_rows is not None and self.rows > self.most_rows:
+                raise TableError(f"the file has more than {self.most_rows:,} rows; send it in parts")
+            columns = self._read_piece(piece)
             yield piece, columns
 
     def _read_piece(self, piece: Piece) -> dict[str, Column]:

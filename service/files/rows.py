@@ -3,6 +3,8 @@
 import io
 import math
 from collections.abc import Sequence
+from dataclasses import replace
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +23,17 @@ Row = dict[str, Any]
 def write_rows(rows: list[Row], write_as: Format, names: Sequence[str] | None = None) -> bytes:
     """Rows as a file (columns: ``names``, or all there are); cells of several types cannot be a column."""
     names = list(dict.fromkeys(name for row in rows for name in row)) if names is None else names
-    try:
-        table = pa.table({name: [row.get(name) for row in rows] for name in names})
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        raise TableError(f"the rows cannot be written as {write_as}: a column has cells of several types") from error
     sink = io.BytesIO()
+    try:
+        _write(pa.table({name: [row.get(name) for row in rows] for name in names}), sink, write_as)
+    except (pa.ArrowException, OverflowError, RecursionError) as error:
+        raise TableError(
+            f"the rows cannot be written as {write_as}: a column has cells of several types, nested or too large"
+        ) from error
+    return sink.getvalue()
+
+
+def _write(table: pa.Table, sink: io.BytesIO, write_as: Format) -> None:
     if write_as == "csv":
         pyarrow.csv.write_csv(table, sink)
     elif write_as == "parquet":
@@ -33,22 +41,26 @@ def write_rows(rows: list[Row], write_as: Format, names: Sequence[str] | None = 
     else:
         with pa.ipc.new_stream(sink, table.schema) as writer:
             writer.write_table(table)
-    return sink.getvalue()
 
 
-def read_rows(source: Path, read_as: Format, ask: FileAsk, most: int) -> list[Row]:
-    """The known columns of a file as rows of plain cells."""
+def read_rows(source: Path, read_as: Format, ask: FileAsk, most: int) -> tuple[list[Row], tuple[str, ...]]:
+    """The known columns of a file as rows of plain cells, and what is to be said of the file."""
     rows: list[Row] = []
-    for piece in read_columns(source, read_as, ask):
-        columns = {name: _plain(cells) for name, cells in piece.columns.items()}
-        rows += [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
-        if len(rows) > most:
-            raise TableError(f"the file has more than the {most} rows that one JSON answer may; ask for it as a file")
-    return rows
+    warnings: tuple[str, ...] = ()
+    for piece in read_columns(source, read_as, replace(ask, most_rows=most)):
+        columns = {name: _plain(cells, read_as) for name, cells in piece.columns.items()}
+        cells = zip(*columns.values(), strict=True) if columns else repeat((), piece.n_rows)
+        rows += [dict(zip(columns, row, strict=True)) for row in cells]
+        warnings = piece.warnings
+    return rows, warnings
 
 
-def _plain(cells: Any) -> list[Any]:
+def _plain(cells: Any, read_as: Format) -> list[Any]:
     if isinstance(cells, np.ndarray) and cells.dtype.kind == "M":
         return [None if np.isnat(cell) else str(cell) for cell in cells]
     plain = cells.tolist() if isinstance(cells, np.ndarray) else list(cells)
-    return [None if isinstance(cell, float) and math.isnan(cell) else cell for cell in plain]
+    numbers = [None if isinstance(cell, float) and math.isnan(cell) else cell for cell in plain]
+    if read_as != "csv":
+        return numbers
+    # Text has no types: what is whole was written so.
+    return [int(cell) if isinstance(cell, float) and cell.is_integer() else cell for cell in numbers]

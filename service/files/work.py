@@ -32,12 +32,15 @@ Answerer = Callable[[dict[str, Column], int], Answers]
 
 @dataclass(frozen=True, slots=True)
 class FilePiece:
-    """Some rows of a file as the Predictor takes them; ``done`` is the share of the file read by then."""
+    """Some rows of a file as the Predictor takes them; ``done`` is the share of the file read by then, and
+    ``warnings`` is what is to be said of the whole file.
+    """
 
     first_row: int
     n_rows: int
     columns: Columns
     done: float
+    warnings: tuple[str, ...]
 
 
 def impute_file(
@@ -55,7 +58,7 @@ def impute_file(
     with closing(open_source(source, read_as, sizes)) as opened:
         plan = plan_impute(ask, opened.names)
         added: Added = {name: plan.features[name] for name in plan.appended}
-        course = Course(opened, plan)
+        course = Course(opened, plan, ask.most_rows)
 
         def answer(columns: dict[str, Column], n_rows: int) -> Answers:
             if n_rows == 0:
@@ -89,7 +92,7 @@ def predict_file(
     with closing(open_source(source, read_as, sizes)) as opened:
         plan = plan_predict(ask, opened.names, target, convert=read_as == "csv" and write_as != "csv")
         added = _predicted_columns(plan, target, opened.names)
-        course = Course(opened, plan)
+        course = Course(opened, plan, ask.most_rows)
         interval = (ask.interval or INTERVAL) if f"{target}_low" in added else None
 
         def answer(columns: dict[str, Column], n_rows: int) -> Answers:
@@ -110,8 +113,9 @@ def predict_file(
 def read_columns(source: Path, read_as: Format, ask: FileAsk, *, sizes: Sizes = SIZES) -> Iterator[FilePiece]:
     """The known columns of a file, piece by piece; faults name rows of the whole file."""
     with closing(open_source(source, read_as, sizes)) as opened:
-        for piece, columns in Course(opened, plan_read(ask, opened.names)).read():
-            yield FilePiece(piece.first_row, piece.n_rows, _cells_of(columns), piece.done)
+        plan = plan_read(ask, opened.names)
+        for piece, columns in Course(opened, plan, ask.most_rows).read():
+            yield FilePiece(piece.first_row, piece.n_rows, _cells_of(columns), piece.done, plan.warnings)
 
 
 def _cells_of(columns: dict[str, Column]) -> dict[str, Sequence[Any] | NDArray[Any]]:

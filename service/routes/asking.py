@@ -14,11 +14,13 @@ from starlette.responses import Response
 
 from model.audit import audit
 from model.requests import check_interval
+from model.runtime import Pause
 from model.schema import Link
 from service import metrics
 from service.answers import Json, show_prediction, show_row_answer, show_suspect
-from service.bulk import INLINE_BYTES, PIECE, pause
+from service.bulk import INLINE_BYTES
 from service.documents import gives, takes
+from service.errors import ProblemError
 from service.front import Handler
 from service.live import Served
 from service.payloads import (
@@ -30,10 +32,12 @@ from service.payloads import (
     rows_to_columns,
 )
 from service.routes import examples
-from service.serving import JSON, Serving, read_json
+from service.serving import JSON, Serving, answer_in_pieces, is_long, read_json, write_json
 from service.shapes import AuditAnswer, PredictAnswer
 
 ERRORS = (400, 404, 413, 415, 422, 503)
+# Every one of them is explained, which takes a while.
+MOST_SUSPECTS = 10_000
 PREDICT, AUDIT = decoder(PredictAsk), decoder(AuditAsk)
 
 
@@ -69,73 +73,56 @@ async def answer(
     serving: Serving,
     request: Request,
     reader: Decoder,
-    work: Callable[[Any, Served, Mapping[str, Link]], Json],
+    work: Callable[[Any, Served, Mapping[str, Link], Pause], bytes],
 ) -> Response:
     """Read a body, find its model and its table, and do the work: here, or beside the loop if there is much."""
     body = await read_json(request)
     is_large = len(body) > INLINE_BYTES
-    ask = await serving.bulk.run(reader.read, body) if is_large else reader.read(body)
+    ask = await serving.bulk.run(request, reader.read, body) if is_large else reader.read(body)
     check_rows(ask.rows, serving.settings.max_rows)
     served = serving.live.find(ask.model) or await serving.live.load(ask.model)
     links = serving.live.state.links(served, ask.table)
-
-    def write() -> bytes:
-        return orjson.dumps(work(ask, served, links))
-
-    is_long = is_large or len(ask.rows) > serving.settings.inline_rows
-    content = await serving.bulk.run(write) if is_long else write()
+    if is_large or is_long(ask.rows, serving.settings):
+        content = await serving.bulk.run(request, work, ask, served, links, serving.bulk.pause)
+    else:
+        content = work(ask, served, links, do_nothing)
     metrics.count_rows(request.scope["path"], len(ask.rows))
     return Response(content, media_type=JSON)
 
 
-def answer_predict(ask: PredictAsk, served: Served, links: Mapping[str, Link]) -> Json:
+def do_nothing() -> None:
+    """The pause of what is soon done."""
+
+
+def answer_predict(ask: PredictAsk, served: Served, links: Mapping[str, Link], pause: Pause) -> bytes:
     """All rows are read before the first is answered: faults are found at once, with their row."""
     predictor = served.predictor
     check_interval(ask.interval)
-    columns = rows_to_columns(ask.rows, ask.target)
+    answer: Json = {"model": served.ref, "target": ask.target}
+    columns = rows_to_columns(ask.rows, ask.target, links, predictor.schema.index)
     if len(ask.rows) == 1 and not ask.explain and ask.target in links:
-        link = links[ask.target]
         row = {name: cells for name, cells in columns.items() if name != ask.target}
-        single = predictor.predict_row(row, link, links, ask.interval)
+        single = predictor.predict_row(row, links[ask.target], links, ask.interval)
         if single is not None:
-            return {
-                "model": served.ref,
-                "target": ask.target,
-                "kind": single[0].feature.kind,
-                "predictions": [show_row_answer(*single, ask.distribution)],
-                "warnings": [],
-            }
+            answer["kind"] = single[0].feature.kind
+            return write_json({**answer, "predictions": [show_row_answer(*single, ask.distribution)], "warnings": []})
     link, cells = predictor.prepare(columns, ask.target, table=ask.table, links=links, unknown=ask.unknown)
-    n_rows = len(cells.positions)
-    if n_rows <= PIECE:
-        predictions = show_prediction(
-            predictor.answer(cells, link, interval=ask.interval, explain=ask.explain), links, ask.distribution
-        )
-    else:
-        predictions = []
-        for start in range(0, n_rows, PIECE):
-            some = cells.rows(slice(start, start + PIECE))
-            part = predictor.answer(some, link, interval=ask.interval, explain=ask.explain)
-            predictions += show_prediction(part, links, ask.distribution)
-            pause()
-    return {
-        "model": served.ref,
-        "target": ask.target,
-        "kind": predictor.feature_of(link).kind,
-        "predictions": predictions,
-        "warnings": cells.warnings,
-    }
+    answer["kind"] = predictor.feature_of(link).kind
+    parts = answer_in_pieces(predictor, cells, link, pause, interval=ask.interval, explain=ask.explain)
+    # Written piece by piece: one call for all of it would hold up everybody else.
+    written = [orjson.dumps(show_prediction(part, links, ask.distribution))[1:-1] for part in parts]
+    answer["predictions"] = orjson.Fragment(b"[" + b",".join(written) + b"]")
+    return orjson.dumps({**answer, "warnings": cells.warnings})
 
 
-def answer_audit(ask: AuditAsk, served: Served, links: Mapping[str, Link]) -> Json:
+def answer_audit(ask: AuditAsk, served: Served, links: Mapping[str, Link], pause: Pause) -> bytes:
     """The most surprising cells of all rows together."""
-    columns = rows_to_columns(ask.rows, next(iter(links)))
+    if not 1 <= ask.limit <= MOST_SUSPECTS:
+        raise ProblemError(422, f"limit must be between 1 and {MOST_SUSPECTS}, not {ask.limit}")
+    columns = rows_to_columns(ask.rows, next(iter(links)), links)
     suspects, warnings = audit(
         served.predictor, columns, table=ask.table, links=links, interval=ask.interval, unknown=ask.unknown,
-        limit=ask.limit,
+        limit=ask.limit, pause=pause,
     )  # fmt: skip
-    return {
-        "model": served.ref,
-        "cells": [show_suspect(suspect, links) for suspect in suspects],
-        "warnings": warnings,
-    }
+    cells = [show_suspect(suspect, links) for suspect in suspects]
+    return write_json({"model": served.ref, "cells": cells, "warnings": warnings})

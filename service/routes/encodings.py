@@ -1,6 +1,7 @@
 """GET /encodings and what is read off them: likeness, matches, a map, analogies."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any
@@ -17,13 +18,15 @@ from model.similarity import Pair, find_similar, match_rows, match_tables, proje
 from service.documents import gives, takes
 from service.errors import ProblemError
 from service.live import Served
-from service.payloads import MatchAsk, check_rows, decoder, to_columns
+from service.payloads import MatchAsk, Row, check_rows, decoder, to_columns
 from service.routes import examples
 from service.serving import Serving, answer_json, read_json
 from service.shapes import AnalogyAnswer, EncodingsAnswer, MapAnswer, MatchesAnswer, SimilarAnswer
 
 MATCH = decoder(MatchAsk)
 ERRORS = (404, 422, 503)
+# Every column of the new table is compared with every column of the known one.
+MOST_COLUMNS = 2000
 Model = Annotated[str | None, Query(description="NAME or NAME@VERSION; default: the active model")]
 Table = Annotated[str | None, Query(description="a table: only its columns' features")]
 Count = Annotated[int, Query(ge=1, le=1000, description="how many")]
@@ -42,50 +45,67 @@ class EncodingRoutes:
         vectors = served.predictor.bundle.encodings
         wanted = {link.feature for link in self.serving.live.state.links(served, table).values()}
         index = served.predictor.schema.index
+        tables = self._tables(served)
         features = [
-            {**_show(served, name), "encoding": vectors[i].tolist()} for name, i in index.items() if name in wanted
+            {**_show(served, name, tables), "encoding": vectors[i].tolist()}
+            for name, i in index.items()
+            if name in wanted
         ]
         return answer_json({"model": served.ref, "dimension": vectors.shape[1], "features": features})
 
     async def similar(self, feature: Name, table: Table = None, k: Count = 5, model: Model = None) -> Response:
         served = await self.serving.live.get(model)
         name = _resolve(served, feature, self.serving.live.state.links(served, table))
-        schema = served.predictor.schema
+        tables = self._tables(served)
         shown = [
-            {"feature": other, "tables": schema.tables_of(other), "similarity": likeness}
+            {"feature": other, "tables": tables.get(other, []), "similarity": likeness}
             for other, likeness in find_similar(served.predictor.bundle, name, k)
         ]
         return answer_json({"model": served.ref, "feature": name, "similar": shown})
 
-    async def map_features(self, model: Model = None) -> Response:
+    async def map_features(self, request: Request, model: Model = None) -> Response:
         served = await self.serving.live.get(model)
-        points = project(served.predictor.bundle).tolist()
-        index = served.predictor.schema.index
-        shown = [{**_show(served, name), "x": points[i][0], "y": points[i][1]} for name, i in index.items()]
+        points = (await self.serving.bulk.run(request, project, served.predictor.bundle)).tolist()
+        tables, index = self._tables(served), served.predictor.schema.index
+        shown = [{**_show(served, name, tables), "x": points[i][0], "y": points[i][1]} for name, i in index.items()]
         return answer_json({"model": served.ref, "points": shown})
 
-    async def matches(self, left: str, right: str, model: Model = None) -> Response:
+    async def matches(self, request: Request, left: str, right: str, model: Model = None) -> Response:
         served = await self.serving.live.get(model)
         state = self.serving.live.state
         tables = state.links(served, left), state.links(served, right)
-        return _answer_pairs(served, await self.serving.bulk.run(match_tables, served.predictor.bundle, *tables))
+        pairs = await self.serving.bulk.run(request, match_tables, served.predictor.bundle, *tables)
+        return _answer_pairs(served, pairs)
 
     async def match_rows(self, request: Request) -> Response:
-        ask: MatchAsk = MATCH.read(await read_json(request))
+        body = await read_json(request)
+        ask: MatchAsk = await self.serving.bulk.run(request, MATCH.read, body)
         check_rows(ask.rows, self.serving.settings.max_rows)
         if not ask.rows:
             raise ProblemError(422, "rows is empty: send some rows of the new table")
         served = await self.serving.live.get(ask.model)
         links = self.serving.live.state.links(served, ask.left)
-        pairs = await self.serving.bulk.run(match_rows, served.predictor.bundle, links, to_columns(ask.rows))
+        pairs = await self.serving.bulk.run(request, _match, served, links, ask.rows)
         return _answer_pairs(served, pairs)
 
-    async def analogy(self, a: Term, b: Term, c: Term, k: Count = 5, model: Model = None) -> Response:
+    async def analogy(
+        self, request: Request, *, a: Term, b: Term, c: Term, k: Count = 5, model: Model = None
+    ) -> Response:
         served = await self.serving.live.get(model)
         terms = [_read_term(text) for text in (a, b, c)]
-        found = await self.serving.bulk.run(find_analogy, served.predictor, terms, k)
+        found = await self.serving.bulk.run(request, find_analogy, served.predictor, terms, k)
         shown = [{"feature": feature, "value": value, "similarity": likeness} for feature, value, likeness in found]
         return answer_json({"model": served.ref, "answers": shown})
+
+    def _tables(self, served: Served) -> dict[str, list[str]]:
+        """The tables that have each feature, registered ones among them."""
+        state = self.serving.live.state
+        tables: dict[str, list[str]] = {}
+        for table in dict.fromkeys([*served.predictor.schema.by_table, *state.registered]):
+            with suppress(AskError):  # a registered table may have nothing that this model knows
+                for link in state.links(served, table).values():
+                    tables.setdefault(link.feature, []).append(table)
+        return tables
 
 
 def add_encodings(router: APIRouter, serving: Serving) -> None:
@@ -139,9 +159,16 @@ def _resolve(served: Served, name: str, links: Mapping[str, Link]) -> str:
     return name
 
 
-def _show(served: Served, name: str) -> dict[str, Any]:
+def _show(served: Served, name: str, tables: Mapping[str, list[str]]) -> dict[str, Any]:
     schema = served.predictor.schema
-    return {"feature": name, "kind": schema.features[schema.index[name]].kind, "tables": schema.tables_of(name)}
+    return {"feature": name, "kind": schema.features[schema.index[name]].kind, "tables": tables.get(name, [])}
+
+
+def _match(served: Served, links: Mapping[str, Link], rows: list[Row]) -> list[Pair]:
+    names = set().union(*rows)
+    if len(names) > MOST_COLUMNS:
+        raise ProblemError(422, f"the rows have {len(names)} columns; at most {MOST_COLUMNS} are matched")
+    return match_rows(served.predictor.bundle, links, to_columns(rows, names))
 
 
 def _answer_pairs(served: Served, pairs: Sequence[Pair]) -> Response:

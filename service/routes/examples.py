@@ -91,3 +91,10 @@ ANALOGY: dict[str, Any] = {
     "model": "cars@1",
     "answers": [{"feature": "weight", "value": 4464.0, "similarity": 0.9}],
 }
+LIMITS: dict[str, Any] = {
+    "body_bytes": 16_777_216,
+    "file_bytes": 1_073_741_824,
+    "file_rows": 10_000_000,
+    "rows": 100_000,
+    "draws": 100,
+}

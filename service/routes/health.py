@@ -12,6 +12,7 @@ from service.documents import fails, gives, gives_text
 from service.errors import ProblemError
 from service.front import Drain
 from service.live import NO_MODEL
+from service.routes import examples
 from service.serving import Serving, answer_json
 from service.shapes import Health, Limits
 
@@ -40,6 +41,7 @@ class HealthRoutes:
         limits = {
             "body_bytes": settings.max_body_bytes,
             "file_bytes": settings.max_file_bytes,
+            "file_rows": settings.max_file_rows,
             "rows": settings.max_rows,
             "draws": settings.max_draws,
         }
@@ -67,7 +69,7 @@ def add_health(router: APIRouter, serving: Serving, drain: Drain) -> None:
     )  # fmt: skip
     add(
         "/limits", routes.limits, operation_id="limits", summary="How much one request may hold",
-        responses=gives(Limits, {"body_bytes": 16777216, "file_bytes": 1073741824, "rows": 100000, "draws": 100}),
+        responses=gives(Limits, examples.LIMITS),
     )  # fmt: skip
     add("/", routes.home, operation_id="home", summary="To the documentation", status_code=307, responses=fails())
 

@@ -3,21 +3,22 @@
 import json
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO
+from typing import Annotated, BinaryIO
 
-import orjson
 from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from model.draws import draw_copies
+from model.runtime import Pause
 from model.schema import Link
 from service import metrics
 from service.answers import Json, show_draws, show_imputation
-from service.bulk import INLINE_BYTES, pause
+from service.bulk import INLINE_BYTES
 from service.documents import gives, takes
 from service.errors import ProblemError
 from service.files.ask import FileAsk, FileReport, Format
@@ -25,8 +26,9 @@ from service.front import Handler
 from service.live import Served
 from service.payloads import ImputeAsk, Unknown, check_rows, decoder, rows_to_columns
 from service.routes import examples
+from service.routes.asking import do_nothing
 from service.routes.media import ARROW, CSV, MEDIA_TYPES, PARQUET, sent_format, wanted_format
-from service.serving import JSON, Serving, read_json
+from service.serving import Serving, answer_json, is_long, read_json
 from service.shapes import ImputeAnswer
 
 IMPUTE = decoder(ImputeAsk)
@@ -46,14 +48,16 @@ def make_impute(serving: Serving) -> Handler:
             return await _impute_file(serving, request, sent, wanted)
         body = await read_json(request)
         is_large = len(body) > INLINE_BYTES
-        ask = await serving.bulk.run(IMPUTE.read, body) if is_large else IMPUTE.read(body)
+        ask = await serving.bulk.run(request, IMPUTE.read, body) if is_large else IMPUTE.read(body)
         _check(ask, serving)
         served = serving.live.find(ask.model) or await serving.live.load(ask.model)
         links = serving.live.state.links(served, ask.table)
         metrics.count_rows("/impute", len(ask.rows))
-        if wanted is None and not is_large and len(ask.rows) * (1 + ask.draws) <= serving.settings.inline_rows:
-            return Response(orjson.dumps(answer_impute(ask, served, links)), media_type=JSON)
-        return await serving.bulk.run(_write_answer, ask, served, links, wanted)
+        if wanted is not None and ask.draws:
+            raise ProblemError(422, "draws are given as JSON only; ask without them, or accept application/json")
+        if wanted is None and not is_large and not ask.draws and not is_long(ask.rows, serving.settings):
+            return answer_json(answer_impute(ask, served, links, do_nothing))
+        return await serving.bulk.run(request, _write_answer, ask, served, links, wanted, serving.bulk.pause)
 
     return impute
 
@@ -89,32 +93,37 @@ def _check(ask: ImputeAsk, serving: Serving) -> None:
         raise ProblemError(422, f"seed must not be negative, as {ask.seed} is")
 
 
-def answer_impute(ask: ImputeAsk, served: Served, links: Mapping[str, Link]) -> Json:
+def answer_impute(ask: ImputeAsk, served: Served, links: Mapping[str, Link], pause: Pause) -> Json:
     """Completed rows, what was put where, and as many drawn copies as were asked for."""
     predictor = served.predictor
-    columns = rows_to_columns(ask.rows, next(iter(links)))
+    columns = rows_to_columns(ask.rows, next(iter(links)), links, predictor.schema.index)
     # Without a table the names are features, and only those that the rows have are filled.
     own_links = None if ask.table is None else links
+    which = ask.columns
+    if which is None and own_links is None and not any(ask.rows):
+        which = []
     filled = predictor.impute(
-        columns, table=ask.table, links=own_links, which=ask.columns, interval=ask.interval, explain=ask.explain,
-        unknown=ask.unknown,
+        columns, table=ask.table, links=own_links, which=which, interval=ask.interval, explain=ask.explain,
+        unknown=ask.unknown, pause=pause,
     )  # fmt: skip
     rows, imputed = show_imputation(filled, ask.rows, links)
     metrics.IMPUTED.inc(len(imputed))
     answer: Json = {"model": served.ref, "rows": rows, "imputed": imputed}
     if ask.draws:
         draws = draw_copies(
-            predictor, columns, n_draws=ask.draws, seed=ask.seed, table=ask.table, links=own_links, which=ask.columns,
-            unknown=ask.unknown,
+            predictor, columns, n_draws=ask.draws, seed=ask.seed, table=ask.table, links=own_links, which=which,
+            unknown=ask.unknown, pause=pause,
         )  # fmt: skip
         answer["draws"] = show_draws(draws, ask.rows, ask.draws)
     return {**answer, "warnings": filled.warnings}
 
 
-def _write_answer(ask: ImputeAsk, served: Served, links: Mapping[str, Link], wanted: Format | None) -> Response:
-    answer = answer_impute(ask, served, links)
+def _write_answer(
+    ask: ImputeAsk, served: Served, links: Mapping[str, Link], wanted: Format | None, pause: Pause
+) -> Response:
+    answer = answer_impute(ask, served, links, pause)
     if wanted is None:
-        return Response(orjson.dumps(answer), media_type=JSON)
+        return answer_json(answer)
     from service.files.rows import write_rows  # pyarrow loads only where tables are files
 
     headers = _headers(served.ref, len(answer["rows"]), len(answer["imputed"]), answer["warnings"])
@@ -129,15 +138,16 @@ async def _impute_file(serving: Serving, request: Request, sent: Format, wanted:
     served = await serving.live.get(query.get("model"))
     table = query.get("table")
     links = serving.live.state.links(served, table)
-    ask = FileAsk(served.predictor, links, table, columns, unknown)
+    ask = FileAsk(served.predictor, links, table, columns, unknown, most_rows=serving.settings.max_file_rows)
     with _folder() as folder:
         source = folder / "in"
         with source.open("wb") as file:
             async for chunk in request.stream():
                 file.write(chunk)
         if wanted is None:
-            return await serving.bulk.run(_file_as_json, source, sent, ask, served, serving)
-        report = await serving.bulk.run(_fill_file, source, sent, folder / "out", wanted, ask)
+            return await serving.bulk.run(request, _file_as_json, source, sent, ask, served, serving)
+        work = partial(_fill_file, source, sent, folder / "out", wanted, ask, pause=serving.bulk.pause)
+        report = await serving.bulk.run(request, work)
         opened = (folder / "out").open("rb")  # outlives its name: the folder goes now
     metrics.count_rows("/impute", report.rows)
     metrics.IMPUTED.inc(report.filled)
@@ -155,7 +165,7 @@ def _read_unknown(text: str) -> Unknown:
     raise ProblemError(422, f"unknown must be refuse or ignore, not {text!r}")
 
 
-def _fill_file(source: Path, sent: Format, sink: Path, wanted: Format, ask: FileAsk) -> FileReport:
+def _fill_file(source: Path, sent: Format, sink: Path, wanted: Format, ask: FileAsk, *, pause: Pause) -> FileReport:
     from service.files.work import impute_file  # pyarrow loads only where tables are files
 
     return impute_file(source, sent, sink, wanted, ask, pause=pause)
@@ -165,11 +175,11 @@ def _file_as_json(source: Path, sent: Format, ask: FileAsk, served: Served, serv
     """A file in, JSON out: its known columns as rows, answered as rows are."""
     from service.files.rows import read_rows
 
-    rows = read_rows(source, sent, ask, serving.settings.max_rows)
+    rows, warnings = read_rows(source, sent, ask, serving.settings.max_rows)
     columns = list(ask.columns) if ask.columns is not None else None
     json_ask = ImputeAsk(rows=rows, table=ask.table, columns=columns)
-    answer = answer_impute(json_ask, served, ask.links)
-    return Response(orjson.dumps(answer), media_type=JSON)
+    answer = answer_impute(json_ask, served, ask.links, serving.bulk.pause)
+    return answer_json({**answer, "warnings": [*warnings, *answer["warnings"]]})
 
 
 @contextmanager
@@ -187,11 +197,14 @@ async def _send(file: BinaryIO) -> AsyncIterator[bytes]:
             yield chunk
 
 
-def _headers(model: str, rows: int, imputed: int, warnings: Any) -> dict[str, str]:
+def _headers(model: str, rows: int, imputed: int, warnings: Sequence[str]) -> dict[str, str]:
     """What a JSON answer would say beside the rows."""
-    text = json.dumps(list(warnings))
-    kept = list(warnings)
-    while len(text) > MOST_HEADER:
-        kept.pop()
-        text = json.dumps([*kept, f"and {len(warnings) - len(kept)} more"])
-    return {"x-model": model, "x-rows": str(rows), "x-imputed-cells": str(imputed), "x-warnings": text}
+    kept: list[str] = []
+    room = MOST_HEADER
+    for warning in warnings:
+        room -= len(json.dumps(warning)) + 2
+        if room < 0:
+            kept.append(f"and {len(warnings) - len(kept)} more")
+            break
+        kept.append(warning)
+    return {"x-model": model, "x-rows": str(rows), "x-imputed-cells": str(imputed), "x-warnings": json.dumps(kept)}

@@ -24,7 +24,7 @@ FORMATS: dict[str, Format] = {
 
 def sent_format(request: Request) -> Format | None:
     """The format of the body; None is JSON."""
-    media_type = media_type_of(request)
+    media_type = media_type_of(request.scope)
     if media_type in JSON_TYPES or media_type.endswith("+json"):
         return None
     if media_type not in FORMATS:
@@ -34,7 +34,7 @@ def sent_format(request: Request) -> Format | None:
 
 def wanted_format(headers: Headers, sent: Format | None) -> Format | None:
     """The format asked for by Accept, the most wanted first, else the one sent; None is JSON."""
-    accept = headers.get("accept", "*/*")
+    accept = headers.get("accept") or "*/*"
     for media_type in _by_preference(accept):
         if media_type in ("*/*", "application/*", "text/*"):
             if media_type != "text/*" or sent == "csv":

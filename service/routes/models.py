@@ -108,7 +108,7 @@ def add_models(router: APIRouter, serving: Serving) -> None:
 
 async def _receive(request: Request, path: Path) -> None:
     """The upload, as the body itself or as the only file of a form."""
-    media_type = media_type_of(request)
+    media_type = media_type_of(request.scope)
     if media_type not in (*TAR_TYPES, FORM):
         raise ProblemError(415, f"{media_type!r} is not understood here; send the .tar as {TAR_TYPES[0]}")
     with path.open("wb") as file:

@@ -20,17 +20,18 @@ from starlette.responses import Response
 
 from model.errors import BundleError
 from model.requests import check_interval
-from model.runtime import Predictor
+from model.runtime import Pause, Predictor
 from model.schema import Link
 from service import metrics
-from service.bulk import INLINE_BYTES, PIECE, pause
+from service.bulk import INLINE_BYTES, INLINE_CELLS
 from service.documents import gives, takes
 from service.errors import ProblemError
 from service.front import Drain, media_type_of
 from service.live import Served
 from service.payloads import InferAsk, InferParameters
+from service.routes.asking import do_nothing
 from service.routes.health import check_ready
-from service.serving import JSON, JSON_TYPES, Serving, answer_json
+from service.serving import JSON, JSON_TYPES, Serving, answer_in_pieces, answer_json
 from service.shapes import InferAnswer, OpenLive, OpenModel, OpenReady, OpenServer
 from service.tensors import (
     DATATYPES,
@@ -209,11 +210,13 @@ async def infer(serving: Serving, request: Request, ref: str) -> Response:
     body = await request.body()
     is_large = len(body) > INLINE_BYTES
     reading = (body, end, serving.settings.max_rows)
-    ask, columns, n_rows = await serving.bulk.run(read_ask, *reading) if is_large else read_ask(*reading)
+    ask, columns, n_rows = await serving.bulk.run(request, read_ask, *reading) if is_large else read_ask(*reading)
     links = serving.live.state.links(served, ask.parameters.table if ask.parameters else None)
     work = (ask, columns, served, links)
-    is_long = is_large or n_rows > serving.settings.inline_rows
-    content, tail = await serving.bulk.run(answer_infer, *work) if is_long else answer_infer(*work)
+    if is_large or n_rows > serving.settings.inline_rows or n_rows * len(columns) > INLINE_CELLS:
+        content, tail = await serving.bulk.run(request, answer_infer, *work, serving.bulk.pause)
+    else:
+        content, tail = answer_infer(*work, do_nothing)
     metrics.count_rows(request.scope["route"].path, n_rows)
     if tail is None:
         return Response(content, media_type=JSON)
@@ -222,12 +225,9 @@ async def infer(serving: Serving, request: Request, ref: str) -> Response:
 
 def find_end(request: Request) -> int | None:
     """Where the JSON of the body ends and binary tensors begin; None: the body is JSON alone."""
-    encoding = request.headers.get("content-encoding", "identity")
-    if encoding.lower() != "identity":
-        raise ProblemError(415, f"content-encoding {encoding!r} is not understood here; send the body as it is")
     length = request.headers.get(HEADER_LENGTH)
     if length is None:
-        media_type = media_type_of(request)
+        media_type = media_type_of(request.scope)
         if media_type not in JSON_TYPES and media_type != OCTETS and not media_type.endswith("+json"):
             raise ProblemError(415, f"{media_type!r} is not understood here; send {JSON} or {OCTETS}")
         return None
@@ -237,7 +237,7 @@ def find_end(request: Request) -> int | None:
 
 
 def answer_infer(
-    ask: InferAsk, columns: Mapping[str, Column], served: Served, links: Mapping[str, Link]
+    ask: InferAsk, columns: Mapping[str, Column], served: Served, links: Mapping[str, Link], pause: Pause
 ) -> tuple[bytes, bytes | None]:
     """The answer's JSON, and what follows it if any output is binary."""
     asked = ask.parameters or InferParameters()
@@ -250,14 +250,9 @@ def answer_infer(
     plain = {name: _plain(cells, links.get(name), predictor) for name, cells in columns.items()}
     link, cells = predictor.prepare(plain, asked.target, table=asked.table, links=links, unknown=asked.unknown)
     values: dict[str, list[Any]] = {name: [] for name in wanted}
-    n_rows = len(cells.positions)
-    for start in range(0, max(n_rows, 1), PIECE):
-        some = cells if n_rows <= PIECE else cells.rows(slice(start, start + PIECE))
-        part = predictor.answer(some, link, interval=asked.interval)
+    for part in answer_in_pieces(predictor, cells, link, pause, interval=asked.interval):
         for name, column in values.items():
             column.extend(take_output(part, name))
-        if n_rows > PIECE:
-            pause()
     header: Json = {"model_name": served.name, "model_version": str(served.record.version)}
     if ask.id is not None:
         header["id"] = ask.id

@@ -1,7 +1,7 @@
 """GET and PUT /schemas: what the columns of each table mean. A table can be served without a refit."""
 
 import asyncio
-import math
+from collections import Counter
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -10,20 +10,23 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from model.errors import CellError, CellProblem
+from model.errors import MOST_LISTED, CellError, CellProblem
 from model.requests import nearest
 from model.schema import Link
 from service.documents import gives, takes
 from service.errors import ProblemError
 from service.live import Served
 from service.payloads import SchemaAsk, decoder
-from service.registry import TableVersion
+from service.registry import REGISTERED, TableVersion
 from service.routes import examples
 from service.serving import Serving, answer_json, read_json
 from service.shapes import SchemaAnswer, SchemasAnswer, SchemaVersions
 
 SCHEMA = decoder(SchemaAsk)
 MOST_NAME = 200
+MOST_COLUMNS = 10_000
+# Units beyond this would make numbers infinite.
+LEAST_SCALE = 1e-100
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +94,10 @@ def add_schemas(router: APIRouter, serving: Serving) -> None:
 
 def _current(versions: list[TableVersion]) -> TableVersion:
     """The version that is read now (newest first): one that was registered and not taken back, else the bundle's."""
-    registered = next((version for version in versions if version.origin == "registered"), None)
+    registered = next((version for version in versions if version.origin == REGISTERED), None)
     if registered is not None and not registered.retired:
         return registered
-    return next((version for version in versions if version.origin != "registered"), versions[0])
+    return next((version for version in versions if version.origin != REGISTERED), versions[0])
 
 
 def _read_links(table: str, ask: SchemaAsk, served: Served) -> list[Link]:
@@ -103,25 +106,33 @@ def _read_links(table: str, ask: SchemaAsk, served: Served) -> list[Link]:
         raise ProblemError(422, f"a table's name has between 1 and {MOST_NAME} characters")
     if not ask.columns:
         raise ProblemError(422, "columns is empty: a table has at least one column")
-    index = served.predictor.schema.index
-    problems, links = [], []
-    for column, given in ask.columns.items():
-        fault = None
-        if given.feature not in index:
-            fault = f"there is no feature {given.feature!r}{nearest(given.feature, index)}"
-        elif given.scale == 0.0 or not math.isfinite(given.scale) or not math.isfinite(given.offset):
-            fault = "scale must be finite and not 0, offset finite: feature value = cell * scale + offset"
-        elif (given.scale, given.offset) != (1.0, 0.0) and not _has_unit(served, given.feature):
-            fault = f"feature {given.feature!r} is no number: it takes no scale or offset"
-        if fault:
-            problems.append(CellProblem(None, column, fault))
-        links.append(Link(column, given.feature, given.scale, given.offset, tuple(given.missing)))
-    twice = {link.feature for i, link in enumerate(links) if any(link.feature == k.feature for k in links[:i])}
-    problems += [CellProblem(None, k.column, f"another column is {k.feature!r} already") for k in links
-                 if k.feature in twice]  # fmt: skip
+    if len(ask.columns) > MOST_COLUMNS:
+        raise ProblemError(422, f"{len(ask.columns)} columns are more than the {MOST_COLUMNS} a table may have")
+    links = [Link(column, k.feature, k.scale, k.offset, tuple(k.missing)) for column, k in ask.columns.items()]
+    seen = Counter(link.feature for link in links)
+    problems: list[CellProblem] = []
+    for link in links:
+        fault = _find_fault(link, served, with_hint=len(problems) < MOST_LISTED)
+        if fault is None and seen[link.feature] > 1:
+            fault = f"another column is {link.feature!r} already"
+        if fault is not None:
+            problems.append(CellProblem(None, link.column, fault))
     if problems:
         raise CellError(problems)
     return links
+
+
+def _find_fault(link: Link, served: Served, *, with_hint: bool) -> str | None:
+    index = served.predictor.schema.index
+    if not link.column.strip():
+        return "a column must have a name"
+    if link.feature not in index:
+        return f"there is no feature {link.feature!r}{nearest(link.feature, index) if with_hint else ''}"
+    if not LEAST_SCALE <= abs(link.scale) <= 1 / LEAST_SCALE or not abs(link.offset) <= 1 / LEAST_SCALE:
+        return "scale must be finite and not 0, offset finite: feature value = cell * scale + offset"
+    if (link.scale, link.offset) != (1.0, 0.0) and not _has_unit(served, link.feature):
+        return f"feature {link.feature!r} is no number: it takes no scale or offset"
+    return None
 
 
 def _has_unit(served: Served, feature: str) -> bool:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 
@@ -20,14 +21,15 @@ class Record:
     source: str = "run"
 
 
-def run_bench(what: str, *, quick: bool, json_file: Path | None) -> None:
+def run_bench(what: str, *, quick: bool, json_file: Path | None, bundle: Path | None = None) -> None:
     """Run one comparison, print its table and, if asked, write its records."""
-    from training.bench import parallel, scale, speed
+    from training.bench import parallel, scale, serving, speed
 
     studies: dict[str, Callable[[bool], list[Record]]] = {
         "speed": speed.run,
         "scale": scale.run,
         "parallel": parallel.run,
+        "serving": partial(serving.run, bundle=bundle),
     }
     records = studies[what](quick)
     if json_file is not None:
