@@ -99,10 +99,10 @@ SPOILT = {
     "weights elsewhere": (point_outside, "model.onnx keeps weights in another file"),
     "no network at all": (lambda path, _: put_file(path, "model.onnx", b"nonsense"), "cannot be opened"),
     "not a number": (
-        lambda path, _: _spoil(path / "bundle.json", b'"seed": 0', b'"seed": NaN'),
+        lambda path, _: _spoil(path, b'"seed": 0', b'"seed": NaN'),
         "bundle.json is not JSON",
     ),
-    "another seed, unsealed": (lambda path, _: _spoil(path / "bundle.json", b'"seed": 0', b'"seed": 1'), "seal"),
+    "another seed, unsealed": (lambda path, _: _spoil(path, b'"seed": 0', b'"seed": 1'), "seal"),
 }
 
 
