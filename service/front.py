@@ -101,8 +101,9 @@ class Front:
         path, method = scope["path"], scope["method"]
         if self._keys and path not in OPEN_PATHS:
             self._check_key(headers.get(b"authorization", b""))
-        if headers.get(b"content-encoding", b"identity").lower() != b"identity":
-            raise ProblemError(415, "content-encoding is not understood; send the body as it is")
+        encoding = headers.get(b"content-encoding", b"identity")
+        if encoding.lower() != b"identity":
+            raise ProblemError(415, f"content-encoding {encoding.decode('latin-1')!r} is not understood; send it plain")
         is_file = path in self._files and media_type_of(scope) in self._files[path]
         most = self._most_file if is_file else self._most_json
         length = headers.get(b"content-length", b"")

@@ -164,7 +164,7 @@ class Live:
         return State(snapshot.revision, active, snapshot.registered, self._keep(loaded))
 
     def _keep(self, loaded: dict[str, Served]) -> dict[str, Served]:
-        """The models asked for last, no more than allowed."""
+        """The models loaded last, no more than allowed."""
         return dict(list(loaded.items())[-self._models_kept :]) if self._models_kept else {}
 
     def _reuse(self, old: State, ref: str) -> Served | None:

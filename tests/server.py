@@ -62,12 +62,12 @@ class RunningServer:
         raise AssertionError(f"not ready: {(self.home / 'log.txt').read_text()}")
 
     def stop(self) -> int:
+        if hasattr(self, "client"):
+            self.client.close()  # or the service would wait for one more request on this connection
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         code = self.process.wait(60)
         self._log.close()
-        if hasattr(self, "client"):
-            self.client.close()
         return code
 
 

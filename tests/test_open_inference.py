@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from model.bundle import write_manifest
 from model.errors import TabglotError
 from model.runtime import Predictor
 from service.errors import ProblemError
@@ -52,7 +53,8 @@ def server(small_bundle, days_bundle, tmp_path_factory):
     home = tmp_path_factory.mktemp("open")
     again = shutil.copytree(small_bundle, home / "again")
     manifest = json.loads((again / "bundle.json").read_text())
-    (again / "bundle.json").write_text(json.dumps({**manifest, "created": "2030-01-01T00:00:00+00:00"}))
+    del manifest["seal"]
+    (again / "bundle.json").write_bytes(write_manifest({**manifest, "created": "2030-01-01T00:00:00+00:00"}))
     bundles = map(str, (small_bundle, again, days_bundle))
     with running(home, "--bundle", *bundles, TABGLOT_MAX_ROWS="5000") as server:
         yield server
