@@ -41,7 +41,7 @@ class Predictor:
         self._n_heads = count_heads(bundle)
         self._readers = {feature.name: make_reader(feature) for feature in self.schema.features}
         self._own_links = {feature.name: Link(feature.name, feature.name) for feature in self.schema.features}
-        self._readouts: dict[tuple[str, Link], Readout | None] = {}
+        self._readouts: dict[Link, Readout | None] = {}
         self._links = {table.name: {link.column: link for link in table.links} for table in self.schema.tables}
 
     @classmethod
@@ -161,10 +161,9 @@ class Predictor:
     ) -> tuple[Readout, RowAnswer] | None:
         """``predict`` for one row of plain cells (without the target), quicker; None: take the general way."""
         plain = read_row(row, links, self._readers)
-        key = (link.feature, link)
-        if key not in self._readouts:
-            self._readouts[key] = make_readout(self.feature_of(link), link)
-        readout = self._readouts[key]
+        if link not in self._readouts:
+            self._readouts[link] = make_readout(self.feature_of(link), link)
+        readout = self._readouts[link]
         if not plain or readout is None:
             return None
         feed: dict[str, NDArray[Any]] = {

@@ -26,7 +26,8 @@ log = logging.getLogger("tabglot")
 QUIET_SECONDS = 1.0
 # A worker that ends by itself this soon after its start would do so again: the parent gives up.
 EARLY_SECONDS = 5.0
-WORKER = "TABGLOT_WORKER_FD"
+# Told to workers: the socket they share, and their parent, who may be gone before they look.
+WORKER, PARENT = "TABGLOT_WORKER_FD", "TABGLOT_WORKER_PARENT"
 
 
 class DrainingServer(uvicorn.Server):
@@ -36,7 +37,7 @@ class DrainingServer(uvicorn.Server):
         super().__init__(config)
         self._drain = drain
         self._bulk = bulk
-        self._parent = os.getppid() if WORKER in os.environ else None
+        self._parent = int(os.environ[PARENT]) if PARENT in os.environ else None
 
     def handle_exit(self, sig: int, _: FrameType | None) -> None:
         """Begin to stop. (uvicorn would raise the signal again afterwards: the exit code would tell of a fault.)"""
@@ -181,6 +182,7 @@ class Parent:
             **os.environ,
             **self._settings.to_environment(),
             WORKER: str(number),
+            PARENT: str(os.getpid()),
             "PROMETHEUS_MULTIPROC_DIR": self._folder.name,
         }
         # In a session of its own: Ctrl-C reaches the parent alone, which passes it on once.
