@@ -162,14 +162,14 @@ class Predictor:
         """``predict`` for one row of plain cells (without the target), quicker; None: take the general way."""
         plain = read_row(row, links, self._readers)
         if link not in self._readouts:
-            self._readouts[link] = make_readout(self.feature_of(link), link)
+            self._readouts[link] = make_readout(self.feature_of(link), link, self.schema.index[link.feature])
         readout = self._readouts[link]
         if not plain or readout is None:
             return None
         feed: dict[str, NDArray[Any]] = {
             "columns": self._indices([links[name] for name in row]),
             "positions": np.asarray([plain], dtype=np.float32),
-            "asked": self._indices([link]),
+            "asked": readout.asked,
         }
         logits, point = self._network.run(ANSWERS, feed)
         return readout, readout.read(logits[0, 0, : readout.feature.n_values].tolist(), float(point[0, 0]), interval)

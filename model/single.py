@@ -11,6 +11,9 @@ from dataclasses import dataclass
 from math import exp, nan
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from model.cells import show_word
 from model.codec import axis_of, tails, word_index
 from model.requests import Columns
@@ -89,7 +92,7 @@ class RowAnswer:
 class Readout:
     """How a feature's answers are read in the unit of one column: numbers between ``lows`` and ``highs``,
     or one of ``choices``. ``steps`` says, for each knot, how much of the mass of the knot before and of its
-    own lies below it, whether that makes a piece, and whether the knot is an atom.
+    own lies below it, whether that makes a piece, and whether the knot is an atom. ``asked`` is the question.
     """
 
     feature: Feature
@@ -99,6 +102,7 @@ class Readout:
     choices: list[Any]
     points: list[float]
     steps: list[tuple[float, float, bool, bool]]
+    asked: NDArray[np.int64]
 
     def read(self, logits: list[float], point: float, interval: float | None) -> RowAnswer:
         """One row's logits and its expected value, in units of the spread, as an answer."""
@@ -151,12 +155,13 @@ class Readout:
         return (number - self.link.offset) / self.link.scale
 
 
-def make_readout(feature: Feature, link: Link) -> Readout | None:
-    """How single answers are read; None where the general way has to (dates)."""
+def make_readout(feature: Feature, link: Link, index: int) -> Readout | None:
+    """How single answers about the feature at ``index`` are read; None where the general way has to (dates)."""
     if feature.kind == "datetime":
         return None
     if not feature.is_number:
-        return Readout(feature, link, [], [], [show_word(feature, word) for word in feature.words], [], [])
+        words = [show_word(feature, word) for word in feature.words]
+        return Readout(feature, link, [], [], words, [], [], np.asarray([index]))
     axis, atoms = axis_of(feature.knots), feature.knots.atoms
     lows, highs = (((ends - link.offset) / link.scale).tolist() for ends in (axis.lows, axis.highs))
     if link.scale < 0:  # the caller's axis runs the other way
@@ -169,7 +174,7 @@ def make_readout(feature: Feature, link: Link) -> Readout | None:
         (to_right[k - 1] if k else 0.0, to_left[k], k > 0 and not (atoms[k - 1] and atoms[k]), atoms[k])
         for k in range(len(atoms))
     ]
-    return Readout(feature, link, lows, highs, [], axis.points.tolist(), steps)
+    return Readout(feature, link, lows, highs, [], axis.points.tolist(), steps, np.asarray([index]))
 
 
 def _quantile(points: Sequence[float], heights: Sequence[float], level: float) -> float:
