@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import time
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -100,9 +99,9 @@ def test_stopped_by_the_user_writes_nothing(tmp_path, write_csv):
     rows = "\n".join(f"{i % 5},{i * 1.5},{i % 17}" for i in range(5000))
     path = write_csv("t.csv", f"a,b,c\n{rows}\n")
     args = [sys.executable, "-m", "training", "fit", str(path), "--out", str(tmp_path / "bundle"), "--epochs", "900"]
-    # A test run in the background ignores SIGINT, and so would its children.
-    heed = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
-    process = subprocess.Popen(args, stderr=subprocess.PIPE, text=True, preexec_fn=heed)
+    # Tests that run in the background ignore SIGINT, and so would their children.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    process = subprocess.Popen(args, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     for line in process.stderr:
         if "fitting" in line:
