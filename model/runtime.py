@@ -21,7 +21,7 @@ from model.onnx_names import ANSWERS, CONTRACT
 from model.requests import Cells, Columns, check_interval, check_lengths, nearest, tell_strangers, warn_of
 from model.schema import Feature, Link
 from model.session import count_heads, open_network
-from model.single import Readout, RowAnswer, make_reader, make_readout, read_row
+from model.single import Readout, make_reader, make_readout, read_row
 
 # Rows are answered in pieces of about this many gates: memory then grows with the answers alone.
 MOST_GATES = 400_000
@@ -156,23 +156,32 @@ class Predictor:
         outputs = self.ask(cells, [self.schema.index[link.feature]], explain=explain)
         return self.read(outputs, link, cells, interval, explain)
 
-    def predict_row(
-        self, row: Mapping[str, Sequence[Any]], link: Link, links: Mapping[str, Link], interval: float | None
-    ) -> tuple[Readout, RowAnswer] | None:
-        """``predict`` for one row of plain cells (without the target), quicker; None: take the general way."""
+    def read_single(
+        self, row: Mapping[str, Sequence[Any]], link: Link, links: Mapping[str, Link]
+    ) -> tuple[Readout, tuple[int, ...], list[float]] | None:
+        """One row of plain cells (without the target): how its answer is read, which features its columns are,
+        and where its cells sit; None: take the general way.
+        """
         plain = read_row(row, links, self._readers)
         if link not in self._readouts:
             self._readouts[link] = make_readout(self.feature_of(link), link, self.schema.index[link.feature])
         readout = self._readouts[link]
         if not plain or readout is None:
             return None
+        index = self.schema.index
+        return readout, tuple(index[links[name].feature] for name in row), plain
+
+    def ask_singles(
+        self, columns: tuple[int, ...], rows: Sequence[Sequence[float]], asked: NDArray[np.int64]
+    ) -> tuple[list[list[float]], list[float]]:
+        """Run the network for rows of the same columns and one question: logits and expected value of each."""
         feed: dict[str, NDArray[Any]] = {
-            "columns": self._indices([links[name] for name in row]),
-            "positions": np.asarray([plain], dtype=np.float32),
-            "asked": readout.asked,
+            "columns": np.asarray(columns, dtype=np.int64),
+            "positions": np.asarray(rows, dtype=np.float32),
+            "asked": asked,
         }
         logits, point = self._network.run(ANSWERS, feed)
-        return readout, readout.read(logits[0, 0, : readout.feature.n_values].tolist(), float(point[0, 0]), interval)
+        return logits[:, 0].tolist(), point[:, 0].tolist()
 
     def impute(
         self,

@@ -105,7 +105,8 @@ class Readout:
     asked: NDArray[np.int64]
 
     def read(self, logits: list[float], point: float, interval: float | None) -> RowAnswer:
-        """One row's logits and its expected value, in units of the spread, as an answer."""
+        """One row's logits (padded or not) and its expected value, in units of the spread, as an answer."""
+        del logits[self.feature.n_values :]
         largest = max(logits)
         mass = [exp(logit - largest) for logit in logits]
         total = sum(mass)

@@ -47,7 +47,7 @@ def all_at_once(work, n: int = N_CLIENTS) -> Iterator[None]:
 def test_models_are_switched_under_load_without_an_error_and_without_mixing(small_bundle, other_bundle, tmp_path):
     with running(tmp_path, "--bundle", str(small_bundle), str(other_bundle)) as server:
         exact = {ref: value_of(server, ref) for ref in ("small@1", "small@2")}
-        assert len(set(exact.values())) == 2
+        assert abs(exact["small@1"] - exact["small@2"]) > 0.01
         done = threading.Event()
         answers: list[tuple[int, str, float]] = []
         faults: list[str] = []
@@ -66,7 +66,8 @@ def test_models_are_switched_under_load_without_an_error_and_without_mixing(smal
             done.set()
     assert faults == []
     assert {status for status, _, _ in answers} == {200}
-    assert [answer for answer in answers if answer[2] != exact[answer[1]]] == []
+    # A row among others differs from the row alone in the seventh digit.
+    assert [answer for answer in answers if answer[2] != pytest.approx(exact[answer[1]], rel=1e-5)] == []
     counts = {ref: sum(told == ref for _, told, _ in answers) for ref in exact}
     print(f"{len(answers)} answers over {n_switches} switches: {counts}")
     assert min(counts.values()) > 10

@@ -4,7 +4,8 @@ The way of a single row: raw body -> msgspec -> columns -> onnxruntime -> orjson
 loop. More rows than a few are worked on in the bulk thread, in pieces.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any
 
 import orjson
@@ -34,6 +35,7 @@ from service.payloads import (
 from service.routes import examples
 from service.serving import JSON, Serving, answer_in_pieces, is_long, read_json, write_json
 from service.shapes import AuditAnswer, PredictAnswer
+from service.together import Together
 
 ERRORS = (400, 404, 413, 415, 422, 503)
 # Every one of them is explained, which takes a while.
@@ -43,9 +45,10 @@ PREDICT, AUDIT = decoder(PredictAsk), decoder(AuditAsk)
 
 def make_predict(serving: Serving) -> Handler:
     """What answers POST /predict."""
+    together = Together()
 
     async def predict(request: Request) -> Response:
-        return await answer(serving, request, PREDICT, answer_predict)
+        return await answer(serving, request, PREDICT, answer_predict, partial(answer_single, together))
 
     return predict
 
@@ -74,15 +77,21 @@ async def answer(
     request: Request,
     reader: Decoder,
     work: Callable[[Any, Served, Mapping[str, Link], Pause], bytes],
+    quick: Callable[[Any, Served, Mapping[str, Link]], Awaitable[bytes | None]] | None = None,
 ) -> Response:
-    """Read a body, find its model and its table, and do the work: here, or beside the loop if there is much."""
+    """Read a body, find its model and its table, and do the work: here, or beside the loop if there is much.
+    A single row is tried the ``quick`` way first.
+    """
     body = await read_json(request)
     is_large = len(body) > INLINE_BYTES
     ask = await serving.bulk.run(request, reader.read, body) if is_large else reader.read(body)
     check_rows(ask.rows, serving.settings.max_rows)
     served = serving.live.find(ask.model) or await serving.live.load(ask.model)
     links = serving.live.state.links(served, ask.table)
-    if is_large or is_long(ask.rows, serving.settings):
+    content = await quick(ask, served, links) if quick is not None and len(ask.rows) == 1 else None
+    if content is not None:
+        pass
+    elif is_large or is_long(ask.rows, serving.settings):
         content = await serving.bulk.run(request, work, ask, served, links, serving.bulk.pause)
     else:
         content = work(ask, served, links, do_nothing)
@@ -100,12 +109,6 @@ def answer_predict(ask: PredictAsk, served: Served, links: Mapping[str, Link], p
     check_interval(ask.interval)
     answer: Json = {"model": served.ref, "target": ask.target}
     columns = rows_to_columns(ask.rows, ask.target, links, predictor.schema.index)
-    if len(ask.rows) == 1 and not ask.explain and ask.target in links:
-        row = {name: cells for name, cells in columns.items() if name != ask.target}
-        single = predictor.predict_row(row, links[ask.target], links, ask.interval)
-        if single is not None:
-            answer["kind"] = single[0].feature.kind
-            return write_json({**answer, "predictions": [show_row_answer(*single, ask.distribution)], "warnings": []})
     link, cells = predictor.prepare(columns, ask.target, table=ask.table, links=links, unknown=ask.unknown)
     answer["kind"] = predictor.feature_of(link).kind
     parts = answer_in_pieces(predictor, cells, link, pause, interval=ask.interval, explain=ask.explain)
@@ -113,6 +116,29 @@ def answer_predict(ask: PredictAsk, served: Served, links: Mapping[str, Link], p
     written = [orjson.dumps(show_prediction(part, links, ask.distribution))[1:-1] for part in parts]
     answer["predictions"] = orjson.Fragment(b"[" + b",".join(written) + b"]")
     return orjson.dumps({**answer, "warnings": cells.warnings})
+
+
+async def answer_single(together: Together, ask: PredictAsk, served: Served, links: Mapping[str, Link]) -> bytes | None:
+    """One row of plain cells; None: it takes the general way."""
+    link = links.get(ask.target)
+    if ask.explain or link is None:
+        return None
+    check_interval(ask.interval)
+    row = {name: (cell,) for name, cell in ask.rows[0].items() if name != ask.target}
+    single = served.predictor.read_single(row, link, links)
+    if single is None:
+        return None
+    readout = single[0]
+    told = await together.ask(served.predictor, *single, ask.interval)
+    return orjson.dumps(
+        {
+            "model": served.ref,
+            "target": ask.target,
+            "kind": readout.feature.kind,
+            "predictions": [show_row_answer(readout, told, ask.distribution)],
+            "warnings": [],
+        }
+    )
 
 
 def answer_audit(ask: AuditAsk, served: Served, links: Mapping[str, Link], pause: Pause) -> bytes:
