@@ -89,11 +89,9 @@ async def answer(
     served = serving.live.find(ask.model) or await serving.live.load(ask.model)
     links = serving.live.state.links(served, ask.table)
     content = await quick(ask, served, links) if quick is not None and len(ask.rows) == 1 else None
-    if content is not None:
-        pass
-    elif is_large or is_long(ask.rows, serving.settings):
+    if content is None and (is_large or is_long(ask.rows, serving.settings)):
         content = await serving.bulk.run(request, work, ask, served, links, serving.bulk.pause)
-    else:
+    elif content is None:
         content = work(ask, served, links, do_nothing)
     metrics.count_rows(request.scope["path"], len(ask.rows))
     return Response(content, media_type=JSON)
