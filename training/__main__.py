@@ -47,6 +47,12 @@ def _parser() -> argparse.ArgumentParser:
         "--bundle", type=Path, metavar="DIR", help="serving: a bundle of the demo, else var/bundles/cars"
     )
     bench.set_defaults(command=_bench)
+    reproduce = commands.add_parser("reproduce", help="run a study of the paper; needs the extras train, demo, repro")
+    reproduce.add_argument("study", choices=("simulated", "auto-mpg", "toy-corpus", "analogies", "overlap"))
+    reproduce.add_argument("--json", type=Path, metavar="FILE", help="also write the figures as JSON")
+    reproduce.add_argument("--seeds", type=_count, metavar="N", help="the first N seeds only (default: all)")
+    reproduce.add_argument("--quick", action="store_true", help="a small form, for trying it out")
+    reproduce.set_defaults(command=_reproduce)
     return parser
 
 
@@ -105,6 +111,12 @@ def _bench(args: argparse.Namespace) -> None:
     from training.bench import run_bench
 
     run_bench(args.what, quick=args.quick, json_file=args.json, bundle=args.bundle)
+
+
+def _reproduce(args: argparse.Namespace) -> None:
+    from training.reproduce import Options, run_study
+
+    run_study(args.study, Options(args.seeds, args.quick), args.json)
 
 
 if __name__ == "__main__":

@@ -1,24 +1,10 @@
 """Comparisons that print what BENCHMARKS.md shows. The product never imports this package."""
 
-import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
-
-@dataclass(frozen=True, slots=True)
-class Record:
-    """One figure."""
-
-    study: str
-    case: str
-    method: str
-    metric: str
-    value: float
-    stderr: float | None = None
-    seeds: int = 1
-    source: str = "run"
+from training.figures import Record, write_records
 
 
 def run_bench(what: str, *, quick: bool, json_file: Path | None, bundle: Path | None = None) -> None:
@@ -33,5 +19,5 @@ def run_bench(what: str, *, quick: bool, json_file: Path | None, bundle: Path | 
     }
     records = studies[what](quick)
     if json_file is not None:
-        json_file.write_text(json.dumps([asdict(record) for record in records], indent=1) + "\n", encoding="utf-8")
+        write_records(records, json_file)
         print(f"wrote {len(records)} figures to {json_file}")

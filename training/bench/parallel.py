@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from training.bench import Record
+from training.figures import Record
 from training.bench.scale import write_table
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from training.bench import Record
+from training.figures import Record
 
 N_COLUMNS = 20
 ROWS = (250_000, 500_000, 1_000_000)

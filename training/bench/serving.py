@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from training.bench import Record
+from training.figures import Record
 from training.bench.load_client import Job, Tally
 
 DEMO = Path("var/bundles/cars")

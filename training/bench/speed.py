@@ -10,7 +10,7 @@ from torch import Tensor
 from model import codec
 from model.network import MoeNetwork, Shape
 from model.schema import Feature, Schema
-from training.bench import Record
+from training.figures import Record
 from training.bench.naive import naive_logits
 from training.settings import PRESETS
 

@@ -1,0 +1,43 @@
+"""The paper's studies, end to end: ours beside the published figures and beside peers run here.
+
+The product never imports this package. Each study is a module with ``run(options) -> records``; it
+prints its own tables as Markdown, as BENCHMARKS.md shows them.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+
+from model.errors import TabglotError
+from training.figures import Record, write_records
+
+STUDIES = ("simulated", "auto-mpg", "toy-corpus", "analogies", "overlap")
+
+
+class StudyError(TabglotError):
+    """A study cannot be run as asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How much of a study to run: ``n_seeds`` of its seeds (None: all), ``quick`` for a small form of it."""
+
+    n_seeds: int | None = None
+    quick: bool = False
+
+
+def run_study(study: str, options: Options, json_file: Path | None) -> None:
+    """Run one study, print its tables and, if asked, write its records."""
+    module = f"training.reproduce.{study.replace('-', '_')}"
+    try:
+        run: Callable[[Options], list[Record]] = import_module(module).run
+        records = run(options)
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] in ("model", "training"):
+            raise
+        needed = f"{study} needs the package {error.name!r}: pip install 'tabglot[train,demo,repro]'"
+        raise StudyError(needed) from error
+    if json_file is not None:
+        write_records(records, json_file)
+        print(f"wrote {len(records)} figures to {json_file}")
