@@ -76,6 +76,25 @@ def standardize(bins: Bins) -> Floats:
     return np.clip(values, -MOST_SPREADS, MOST_SPREADS)
 
 
+def score_values(shares: Floats, n_orders: int) -> Floats:
+    """Each value's normal score, and powers of it made independent of one another, (K, n_orders).
+
+    The score is the mean of a standard normal variable over the stretch of ranks that the value holds. The
+    columns are orthonormal under the shares; with fewer values than orders, the last ones are zero.
+    """
+    from scipy.special import ndtri
+
+    ends = np.concatenate([[0.0], np.cumsum(shares / shares.sum())])
+    density = np.exp(-0.5 * ndtri(np.clip(ends, 1e-12, 1.0 - 1e-12)) ** 2) / np.sqrt(2.0 * np.pi)
+    scores = (density[:-1] - density[1:]) / np.maximum(np.diff(ends), 1e-12)
+    orders = np.zeros((len(shares), n_orders))
+    n = min(n_orders, len(shares) - 1)
+    root = np.sqrt(np.diff(ends))[:, None]
+    basis, corner = np.linalg.qr(root * scores[:, None] ** np.arange(n + 1))
+    orders[:, :n] = (basis * np.sign(np.diag(corner)) / np.maximum(root, 1e-6))[:, 1:]
+    return orders
+
+
 def encode_numbers(feature: Feature, values: Floats) -> Positions:
     """Numbers in the feature's unit to positions; NaN stays NaN, beyond the ends is clamped."""
     knots = np.asarray(feature.knots.values)

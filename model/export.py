@@ -42,10 +42,13 @@ def export_onnx(network: MoeNetwork | PaperNetwork, digest: str) -> bytes:
 
 
 def _fold_attention(
-    network: MoeNetwork | PaperNetwork, projected: tuple[Tensor, Tensor, Tensor, Tensor], pair: Tensor
+    network: MoeNetwork | PaperNetwork,
+    projected: tuple[Tensor, Tensor, Tensor, Tensor],
+    pair: Tensor,
+    presence: Tensor,
 ) -> dict[str, Tensor]:
     """Tables for the part both networks share; ``projected``: keys and values of all slots
-    (M, F, K, D), then query and key of all masked cells (M, F, D); ``pair`` (M, H, F, F).
+    (M, F, K, D), then query and key of all masked cells (M, F, D); ``pair``, ``presence`` (M, H, F, F).
     """
     h = network.shape.n_heads
     keys, values = (split_heads(p, h).flatten(0, 1).movedim(0, 2).flatten(0, 1) for p in projected[:2])  # (F K, G, W)
@@ -58,7 +61,9 @@ def _fold_attention(
     gate_bias = (pair.flatten(0, 1) - own_score.unsqueeze(-1)).masked_fill(~heard, CLOSED)
     # A row after the last slot: the last value's cells look one further, with weight 0.
     end = torch.zeros_like(cells[:1])
-    return {"cell_slots": torch.cat([cells, end]), "query": query, "pair": gate_bias}  # pair: (G, F, F)
+    # To open all gates of a question is to close the masked cell's own: its score goes down instead.
+    pairs = torch.cat([gate_bias, -presence.flatten(0, 1)])  # (2 G, F, F)
+    return {"cell_slots": torch.cat([cells, end]), "query": query, "pair": pairs}
 
 
 def _less_own(weights: Tensor, own_value: Tensor, n_heads: int) -> Tensor:
@@ -76,12 +81,12 @@ def _fold_moe(network: MoeNetwork) -> dict[str, Tensor]:
     every = torch.arange(network.layout.word.shape[0])
     table, masked = network.cell_table(every), network.masked_cells(every)
     slots = (table @ network.key.unsqueeze(1), table @ network.value.unsqueeze(1))
-    pair = network.pair_bias(every, every)
-    tables = _fold_attention(network, (*slots, masked @ network.query, masked @ network.key), pair)
+    pair, presence = network.pair_bias(every, every), network.presence_bias(every, every)
+    tables = _fold_attention(network, (*slots, masked @ network.query, masked @ network.key), pair, presence)
     real = torch.cat([network.layout.real, torch.ones(len(every), 1, dtype=torch.bool)], dim=1)  # (F, K + 1)
     rows = network.head_rows(every) * real.unsqueeze(-1)  # (M, F, K + 1, D)
     # With nothing observed: the feature's own distribution, and its mean.
-    base = torch.cat([network.layout.log_shares, torch.zeros(len(every), 1)], dim=1)
+    base = torch.cat([network.layout.log_shares[0], torch.zeros(len(every), 1)], dim=1)
     own_value = masked @ network.value
     return {
         **tables,
@@ -98,7 +103,7 @@ def _fold_paper(network: PaperNetwork) -> dict[str, Tensor]:
     own_value = network.value(masked)
     slots = (network.key(table), network.value(table))
     pair = torch.zeros(1, network.shape.n_heads, len(every), len(every))
-    tables = _fold_attention(network, (*slots, network.query(masked), network.key(masked)), pair)
+    tables = _fold_attention(network, (*slots, network.query(masked), network.key(masked)), pair, pair)
     bias = network.head.bias[0, 0][network.slot]
     out_weight = network.out.weight.unsqueeze(1).expand(-1, len(every), -1, -1)  # (1, F, D, D)
     return {
@@ -111,7 +116,7 @@ def _fold_paper(network: PaperNetwork) -> dict[str, Tensor]:
         **{f"norm_shift_{i}": network.norm_shift[0, i, 0, 0] for i in range(2)},
         "rows": network.head.weight[0][:, network.slot].movedim(0, 1),  # (F, D, K)
         "head_bias": bias.masked_fill(~network.layout.real, CLOSED),
-        "standard": network.layout.standard,
+        "standard": network.layout.standard[0],
     }
 
 
@@ -147,7 +152,8 @@ def _difference(
     want = network(index, rows, index)
     real = network.layout.real[index].numpy()
     logits = got["logits"][:, real]
-    pairs = [(logits, want.logits.mean(0).numpy()[:, real]), (got["point"], want.point.mean(0).numpy())]
+    wanted = want.logits.mean(0).permute(2, 0, 1).numpy()  # (B, Q, K)
+    pairs = [(logits, wanted[:, real]), (got["point"], want.point.mean(0).T.numpy())]
     if "contributions" in got:
         pairs.append((logits, (got["base"] + got["contributions"].sum(2))[:, real]))
         pairs.append((got["point"], got["point_base"] + got["point_contributions"].sum(2)))

@@ -17,8 +17,8 @@ IR_VERSION = 10
 
 # Cells to keys and values, then the gates. A cell lies between its slot and the next one; a missing
 # cell is read at slot 0 and then shut out. `pair` holds the gate's bias less the masked cell's own
-# score, so that the masked cell itself has score 0: the Pad before the softmax. A cell of the very
-# feature that is asked for is shut there too. Values end in a constant 1, so that what is mixed ends in
+# score, and below it how much the presence of each column lowers that score: the masked cell's own
+# gate closes as more is known. A cell of the very feature that is asked for is shut there too. Values end in a constant 1, so that what is mixed ends in
 # the sum of the gates: with it the last product takes away what the masked cell would have said itself.
 # Every node costs a microsecond of a single row: there are as few as can be.
 ATTENTION = """
@@ -43,11 +43,14 @@ ATTENTION = """
   query_g = Gather<axis = 1>(query, asked)
   scores_raw = MatMul(query_g, keys_down)
   pair_q = Gather<axis = 1>(pair, asked)
-  pair_g = Gather<axis = 2>(pair_q, columns)
+  pair_s = Gather<axis = 2>(pair_q, columns)
+  pair_g, presence = Split<axis = 0>(pair_s, halves)
   scores = Add(scores_raw, pair_g)
   missing_wide = Unsqueeze(missing, at_middle)
   scores_open = Where(missing_wide, floor, scores)
-  scores_all = Pad(scores_open, one_more, zero)
+  lacking = Where(missing_wide, zero, presence)
+  own_score = ReduceSum(lacking, minus_one)
+  scores_all = Concat<axis = -1>(scores_open, own_score)
   gates_all = Softmax<axis = -1>(scores_all)
   heard = Slice(gates_all, zero_list, minus_one, minus_one)
   mixed = MatMul(heard, values)
@@ -156,7 +159,7 @@ def _constants(sizes: Mapping[str, int]) -> dict[str, NDArray[np.generic]]:
         "one_list": [1],
         "two_list": [2],
         "minus_one": [-1],
-        "one_more": [0, 0, 0, 0, 0, 0, 0, 1],
+        "halves": [heads, heads],
         "split_heads": [0, 0, heads, 2 * width + 1],
         "widths": [width, width + 1],
         "join_heads": [0, 0, heads * (width + 1)],

@@ -1,7 +1,7 @@
 """The networks: value embedding + feature encoding, one attention layer, a softmax per question.
 
 Axis letters: M members, B rows, S columns in the row, Q questions (asked features), H heads,
-D width, W width of one head (D / H), K values of a feature (padded), F features, V words.
+D width, W width of one head (D / H), K values of a feature (padded), R orders, F features, V words.
 
 A network answers ``forward(columns, positions, asked)``: which features the columns are (S,),
 where their cells sit (M, B, S) with NaN for missing, and which features are asked (Q,).
@@ -12,6 +12,7 @@ masked cell itself. So training, which masks each column in turn, is the same ca
 ``asked = columns``: S questions in one pass, O(S^2) a row, instead of S passes of O(S^2) each.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -20,20 +21,30 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from model.codec import standardize
+from model.codec import score_values, standardize
 from model.schema import Schema
 
 # A finite floor, not -inf: a row with nothing present must not softmax to NaN.
 CLOSED = -1e9
-# The grid of quantile ranks on which all number features share their value embeddings.
-N_RANKS = 16
+# Number features share their value embeddings as polynomials of the normal score, up to this order; each
+# order counts this much less than the one before, so that simple shapes come first.
+N_ORDERS = 5
+ORDER_SCALE = 0.3
+# What belongs to one value of one feature alone has the fewest rows to learn from: it moves this much slower.
+OWN_SCALE = 0.1
+# How far the last head closes when a row lacks all it is used to; the others lie between it and none.
+MOST_DEMANDING = 20.0
+# Gates start small and values large: evidence of several columns then adds up before it competes.
+FIRST_GATE = -2.0
+FIRST_VALUE = 3.0
 
 
 class Answer(NamedTuple):
     """What a network says of each question, before any softmax.
 
-    ``logits`` (M, B, Q, K), -1e9 beyond a feature's own values. ``point`` (M, B, Q): the expected
-    value of a number feature, in units of its spread from its mean. ``gates`` (M, H, B, Q, S + 1):
+    Rows come last: torch is many times faster over long last axes than over a handful of columns or values.
+    ``logits`` (M, Q, K, B), -1e9 beyond a feature's own values. ``point`` (M, Q, B): the expected
+    value of a number feature, in units of its spread from its mean. ``gates`` (M, H, Q, S + 1, B):
     how much each column is heard; the last is the masked cell itself.
     """
 
@@ -56,67 +67,86 @@ class Shape:
 
 
 class Layout(nn.Module):
-    """What the schema fixes: which word, rank and value each (feature, value) slot holds."""
+    """What the schema fixes: which word, score and value each (feature, value) slot holds.
+
+    Several schemas of the same form may be laid out together, one for each run of members: buffers with an
+    axis L then have one entry per member, and a single one otherwise.
+    """
 
     word: Tensor
-    rank_weights: Tensor
+    scores: Tensor
     standard: Tensor
     real: Tensor
     log_shares: Tensor
+    company: Tensor
     heard: Tensor
     is_number: Tensor
 
-    def __init__(self, schema: Schema, heard: NDArray[np.bool_] | None = None) -> None:
+    def __init__(self, schemas: Sequence[Schema], n_members: int, company: NDArray[np.float32] | None = None) -> None:
         super().__init__()
-        n_features, n_values = len(schema.features), schema.n_values
-        word = np.full((n_features, n_values), len(schema.words), dtype=np.int64)
-        rank_weights = np.zeros((n_features, n_values, N_RANKS), dtype=np.float32)
-        standard = np.zeros((n_features, n_values), dtype=np.float32)
-        shares = np.zeros((n_features, n_values), dtype=np.float32)
-        at = {w: i for i, w in enumerate(schema.words)}
-        for f, feature in enumerate(schema.features):
-            k = feature.n_values
-            shares[f, :k] = feature.shares
-            if feature.is_number:
-                bins = feature.knots
-                rank_weights[f, :k] = _hat_rows(np.asarray(bins.ranks) * (N_RANKS - 1))
-                standard[f, :k] = standardize(bins)
-            else:
-                word[f, :k] = [at[w] for w in feature.words]
-        if heard is None:
-            heard = np.ones((n_features, n_features), dtype=bool)
-        self.register_buffer("word", torch.from_numpy(word))  # (F, K); V where there is no word
-        self.register_buffer("rank_weights", torch.from_numpy(rank_weights))  # (F, K, R)
-        self.register_buffer("standard", torch.from_numpy(standard))  # (F, K)
-        self.register_buffer("real", torch.from_numpy(shares > 0))  # (F, K)
-        self.register_buffer("log_shares", torch.from_numpy(np.log(np.maximum(shares, 1e-9))))
-        self.register_buffer("is_number", torch.tensor([f.is_number for f in schema.features]))
-        # (F, F): whether any training row held both, so that the one can speak of the other.
-        self.register_buffer("heard", torch.from_numpy(np.asarray(heard, dtype=bool)))
+        first = schemas[0]
+        n_features = len(first.features)
+        slots = [_lay_out(schema) for schema in schemas]
+        copies = n_members // len(slots) if len(slots) > 1 else 1
+        scores, standard, shares = (
+            torch.from_numpy(np.stack(x)).repeat_interleave(copies, 0) for x in zip(*slots, strict=True)
+        )
+        if company is None:
+            company = np.ones((n_features, n_features), dtype=np.float32)
+        apart = company * (1.0 - np.eye(n_features, dtype=np.float32))
+        self.register_buffer("word", torch.from_numpy(_word_slots(first)))  # (F, K); V where there is no word
+        self.register_buffer("scores", scores)  # (L, F, K, R)
+        self.register_buffer("standard", standard)  # (L, F, K)
+        self.register_buffer("real", shares[0] > 0)  # (F, K)
+        self.register_buffer("log_shares", shares.clamp(min=1e-9).log())  # (L, F, K)
+        self.register_buffer("is_number", torch.tensor([f.is_number for f in first.features]))
+        # (F, F): of the training rows that know the one feature, the share that knows the other as well;
+        # where there are none, the other cannot speak of the one.
+        self.register_buffer("company", torch.from_numpy(apart))
+        self.register_buffer("heard", torch.from_numpy(company > 0))
 
-    def share(self, features: Tensor, word: Tensor, rank: Tensor) -> Tensor:
-        """What features share for each of their values: words by string, numbers by rank, (M, S, K, D)."""
+    def share(self, features: Tensor, word: Tensor, score: Tensor) -> Tensor:
+        """What features share for each of their values: words by string, numbers by score, (M, S, K, D)."""
         words = word.index_select(1, self.word[features].flatten()).view(len(word), *self.word[features].shape, -1)
-        ranks = self.rank_weights[features] @ rank.unsqueeze(1)
-        return torch.where(self.is_number[features].view(-1, 1, 1), ranks, words)
+        numbers = self.scores.index_select(1, features) @ score.unsqueeze(1)
+        return torch.where(self.is_number[features].view(-1, 1, 1), numbers, words)
 
 
-def _hat_rows(positions: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.clip(1.0 - np.abs(positions[:, None] - np.arange(N_RANKS)), 0.0, 1.0)
+def _word_slots(schema: Schema) -> NDArray[np.int64]:
+    slots = np.full((len(schema.features), schema.n_values), len(schema.words), dtype=np.int64)
+    at = {word: i for i, word in enumerate(schema.words)}
+    for f, feature in enumerate(schema.features):
+        if not feature.is_number:
+            slots[f, : feature.n_values] = [at[word] for word in feature.words]
+    return slots
+
+
+def _lay_out(schema: Schema) -> tuple[NDArray[np.float32], ...]:
+    """The scores (F, K, R), standard values (F, K) and shares (F, K) of one schema."""
+    size = (len(schema.features), schema.n_values)
+    scores, standard, shares = np.zeros((*size, N_ORDERS)), np.zeros(size), np.zeros(size)
+    for f, feature in enumerate(schema.features):
+        k = feature.n_values
+        shares[f, :k] = feature.shares
+        if feature.is_number:
+            standard[f, :k] = standardize(feature.knots)
+            orders = score_values(np.asarray(feature.shares), N_ORDERS)
+            scores[f, :k] = orders * ORDER_SCALE ** np.arange(N_ORDERS)
+    return scores.astype(np.float32), standard.astype(np.float32), shares.astype(np.float32)
 
 
 def hats(positions: Tensor, n_values: int) -> Tensor:
-    """Weights of the values around each position, (..., K); zeros where missing."""
-    steps = torch.arange(n_values, device=positions.device, dtype=positions.dtype)
+    """Weights of the values around each position (..., S, B): (..., S, K, B); zeros where missing."""
+    steps = torch.arange(n_values, device=positions.device, dtype=positions.dtype).unsqueeze(-1)
     # A missing cell sits far from every value: NaN itself would poison the whole row.
-    return (1.0 - (positions.nan_to_num(nan=-9.0).unsqueeze(-1) - steps).abs()).clamp(min=0.0)
+    return (1.0 - (positions.nan_to_num(nan=-9.0).unsqueeze(-2) - steps).abs()).clamp(min=0.0)
 
 
 def open_gates(layout: Layout, columns: Tensor, positions: Tensor, asked: Tensor) -> Tensor:
-    """Which cells each question may hear, (M, B, Q, S): those present, but for the asked one's own."""
+    """Which cells each question may hear, (M, Q, S, B): those present, but for the asked one's own."""
     others = columns != asked.unsqueeze(1)  # (Q, S)
     allowed = others & layout.heard[asked][:, columns]
-    return allowed & ~positions.isnan().unsqueeze(-2)
+    return allowed.unsqueeze(-1) & ~positions.isnan().transpose(1, 2).unsqueeze(1)
 
 
 def split_heads(x: Tensor, n_heads: int) -> Tensor:
@@ -135,58 +165,78 @@ def attend(
 ) -> tuple[Tensor, Tensor]:
     """Attention of Q masked cells over the row's S cells and, each, over itself.
 
-    Shape: query (M, H, Q, W); keys, values (M, H, S, B, W); own key and value of the masked cells
-    (M, H, Q, W); bias (M, H, Q, S); opened (M, B, Q, S). Returns the mixed values (M, H, Q, B, W) and
-    the gates (M, H, B, Q, S + 1), which add up to one.
+    Shape: query (M, H, Q, W); keys, values (M, H, W, S, B); own key and value of the masked cells
+    (M, H, Q, W); bias (M, H, Q, S, 1 or B); opened (M, Q, S, B). Returns what is mixed, less what each
+    masked cell would say alone, (M, Q, D, B), and the gates (M, H, Q, S + 1, B), which add up to one.
     """
-    query = query * query.shape[-1] ** -0.5
-    scores = query.unsqueeze(2) @ keys.permute(0, 1, 3, 4, 2)  # (M, H, B, Q, S)
+    m, h, q, w = query.shape
+    n_columns, n_rows = keys.shape[-2:]
+    query = query * w**-0.5
+    scores = (query @ keys.reshape(m, h, w, -1)).view(m, h, q, n_columns, n_rows)
     if bias is not None:
-        scores = scores + bias.unsqueeze(2)
+        scores = scores + bias
     scores = scores.masked_fill(~opened.unsqueeze(1), CLOSED)
     own_key, own_value = own
-    own_score = (query * own_key).sum(-1, keepdim=True).unsqueeze(2)  # (M, H, 1, Q, 1)
-    gates = torch.cat([scores, own_score.expand(*scores.shape[:-1], 1)], dim=-1).softmax(-1)
-    mixed = gates[..., :-1] @ values.transpose(2, 3) + gates[..., -1:] * own_value.unsqueeze(2)
-    return mixed.transpose(2, 3), gates
+    own_score = (query * own_key).sum(-1)[..., None, None]  # (M, H, Q, 1, 1)
+    gates = torch.cat([scores, own_score.expand(m, h, q, 1, n_rows)], dim=3).softmax(3)
+    heard = gates[:, :, :, :-1]
+    mixed = heard.permute(0, 1, 4, 2, 3) @ values.permute(0, 1, 4, 3, 2)  # (M, H, B, Q, W)
+    moved = mixed.permute(0, 3, 1, 4, 2) - (heard.sum(3, keepdim=True) * own_value.unsqueeze(-1)).transpose(1, 2)
+    return moved.reshape(m, q, h * w, n_rows), gates
 
 
 class MoeNetwork(nn.Module):
     """The mixture of experts in its linear form: no feed-forward, no normalisation.
 
     A question's logits are exactly a constant plus one contribution per observed column (see
-    docs/model.md). DEVIATION tags mark what goes beyond the paper's form.
+    docs/model.md). DEVIATION tags mark what goes beyond the paper's form. ``beside``: schemas of the same
+    form whose data sets are fitted side by side; the members are dealt out to them in equal runs.
     """
 
-    def __init__(self, schema: Schema, shape: Shape, heard: NDArray[np.bool_] | None = None) -> None:
+    def __init__(
+        self,
+        schema: Schema,
+        shape: Shape,
+        company: NDArray[np.float32] | None = None,
+        *,
+        beside: Sequence[Schema] = (),
+    ) -> None:
         super().__init__()
-        self.layout = Layout(schema, heard)
+        self.layout = Layout([schema, *beside], shape.n_members, company)
         self.shape = shape
-        m, d = shape.n_members, shape.d_model
+        m, d, h = shape.n_members, shape.d_model, shape.n_heads
         f, k, v = len(schema.features), schema.n_values, len(schema.words) + 1
         self.mask = _normal(m, d, scale=0.3)
         self.encoding = _normal(m, f, d, scale=0.3)
         self.word = _normal(m, v, d, scale=0.3)
-        self.rank = _normal(m, N_RANKS, d, scale=0.3)
+        # DEVIATION: numbers share a polynomial of their normal score, not a free vector per bin.
+        self.score = _normal(m, N_ORDERS, d, scale=0.3)
         # DEVIATION: a part of each value, a slope and a stretch that belong to the feature alone.
         self.own = _zeros(m, f, k, d)
         self.slope = _normal(m, f, d, scale=0.1)
         self.stretch = _zeros(m, f, d)
-        self.query, self.key, self.value = (_normal(m, d, d, scale=d**-0.5) for _ in range(3))
-        # DEVIATION: a free bias on the gate of each (asked, heard) pair of features.
-        self.pair = _zeros(m, shape.n_heads, f, f)
+        self.query, self.key = (_normal(m, d, d, scale=d**-0.5) for _ in range(2))
+        self.value = _normal(m, d, d, scale=FIRST_VALUE * d**-0.5)
+        # DEVIATION: a free bias on the gate of each (asked, heard) pair of features, and gates that know
+        # which columns a row has: what a column is worth depends on the company it keeps.
+        demand = torch.linspace(0.0, MOST_DEMANDING, h).view(h, 1, 1) / self.layout.company.sum(1).clamp(min=1).view(-1, 1)
+        self.presence = nn.Parameter(demand.expand(m, h, f, f).clone())
+        usual = (self.presence.detach() * self.layout.company).sum(-1, keepdim=True)
+        self.pair = nn.Parameter((FIRST_GATE - usual).expand(m, h, f, f).clone())
         self.word_head = _normal(m, v, d, scale=d**-0.5)
-        self.rank_head = _normal(m, N_RANKS, d, scale=d**-0.5)
+        self.score_head = _normal(m, N_ORDERS, d, scale=d**-0.5)
+        self.head_stretch = _zeros(m, f, d)
         self.own_head = _zeros(m, f, k, d)
         # DEVIATION: a second output for numbers, the expected value itself.
         self.point_head = _normal(m, f, d, scale=d**-0.5)
 
     def cell_table(self, columns: Tensor) -> Tensor:
         """What each value looks like as a cell of each column: embedding + encoding, (M, S, K, D)."""
-        shared = self.layout.share(columns, self.word, self.rank)
+        shared = self.layout.share(columns, self.word, self.score)
         shared = shared * (1.0 + self.stretch.index_select(1, columns).unsqueeze(2))
-        slope = self.layout.standard[columns].unsqueeze(-1) * self.slope.index_select(1, columns).unsqueeze(2)
-        return shared + self.own.index_select(1, columns) + slope + self.encoding.index_select(1, columns).unsqueeze(2)
+        standard = self.layout.standard.index_select(1, columns).unsqueeze(-1)
+        slope = standard * self.slope.index_select(1, columns).unsqueeze(2)
+        return shared + OWN_SCALE * self.own.index_select(1, columns) + slope + self.encoding.index_select(1, columns).unsqueeze(2)
 
     def masked_cells(self, asked: Tensor) -> Tensor:
         """The cell that stands where a value is asked for: [MASK] + encoding, (M, Q, D)."""
@@ -194,31 +244,42 @@ class MoeNetwork(nn.Module):
 
     def head_rows(self, asked: Tensor) -> Tensor:
         """The output rows of each question: K for the logits, one for the point, (M, Q, K + 1, D)."""
-        rows = self.layout.share(asked, self.word_head, self.rank_head) + self.own_head.index_select(1, asked)
+        rows = self.layout.share(asked, self.word_head, self.score_head)
+        rows = rows * (1.0 + self.head_stretch.index_select(1, asked).unsqueeze(2))
+        rows = rows + OWN_SCALE * self.own_head.index_select(1, asked)
         return torch.cat([rows, self.point_head.index_select(1, asked).unsqueeze(2)], dim=2)
 
     def pair_bias(self, columns: Tensor, asked: Tensor) -> Tensor:
         """The bias of each gate, (M, H, Q, S)."""
         return self.pair.index_select(2, asked).index_select(3, columns)
 
+    def presence_bias(self, columns: Tensor, asked: Tensor) -> Tensor:
+        """How much each column's presence opens all gates of a question, (M, H, Q, S)."""
+        heard = self.layout.heard[asked][:, columns] & (columns != asked.unsqueeze(1))
+        return self.presence.index_select(2, asked).index_select(3, columns) * heard
+
     def forward(self, columns: Tensor, positions: Tensor, asked: Tensor) -> Answer:
         n_heads = self.shape.n_heads
-        near = hats(positions, self.layout.word.shape[1]).transpose(1, 2)  # (M, S, B, K)
-        table = self.cell_table(columns)
+        near = hats(positions.transpose(1, 2), self.layout.word.shape[1])  # (M, S, K, B)
         masked = self.masked_cells(asked)
         # A cell is linear in its hats, so keys and values are projected once per slot, not once per cell.
-        both = table @ torch.cat([self.key, self.value], dim=-1).unsqueeze(1)
-        keys, values = (split_heads(x, n_heads) for x in (near @ both).chunk(2, dim=-1))
+        both = self.cell_table(columns) @ torch.cat([self.key, self.value], dim=-1).unsqueeze(1)
+        cells = both.transpose(2, 3) @ near  # (M, S, 2 D, B)
+        keys, values = (
+            x.unflatten(2, (n_heads, -1)).permute(0, 2, 3, 1, 4) for x in cells.chunk(2, dim=2)
+        )  # (M, H, W, S, B)
         query, own_key, own_value = (split_heads(masked @ w, n_heads) for w in (self.query, self.key, self.value))
         opened = open_gates(self.layout, columns, positions, asked)
-        bias = self.pair_bias(columns, asked)
-        mixed, gates = attend(query, keys, values, own=(own_key, own_value), bias=bias, opened=opened)
+        present = (~positions.isnan()).transpose(1, 2).to(positions.dtype)  # (M, S, B)
+        company = (self.presence_bias(columns, asked).flatten(1, 2) @ present).unflatten(1, (n_heads, -1))  # (M, H, Q, B)
+        bias = self.pair_bias(columns, asked).unsqueeze(-1) + company.unsqueeze(3)
         # What the masked cell would say alone is taken off, and the feature's own distribution put in
         # its place: with nothing observed the answer is exactly that, whatever was learnt.
-        moved = (mixed - own_value.unsqueeze(3)).permute(0, 2, 3, 1, 4).flatten(-2)  # (M, Q, B, D)
-        out = (moved @ self.head_rows(asked).transpose(2, 3)).transpose(1, 2)  # (M, B, Q, K + 1)
-        logits = out[..., :-1] + self.layout.log_shares[asked]
-        return Answer(logits.masked_fill(~self.layout.real[asked], CLOSED), out[..., -1], gates)
+        moved, gates = attend(query, keys, values, own=(own_key, own_value), bias=bias, opened=opened)
+        out = self.head_rows(asked) @ moved  # (M, Q, K + 1, B)
+        logits = out[:, :, :-1] + self.layout.log_shares.index_select(1, asked).unsqueeze(-1)
+        real = self.layout.real[asked].unsqueeze(-1)
+        return Answer(logits.masked_fill(~real, CLOSED), out[:, :, -1], gates)
 
 
 def _normal(*size: int, scale: float) -> nn.Parameter:

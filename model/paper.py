@@ -4,6 +4,8 @@ Same call and same axis letters as ``model.network``. With one layer, the answer
 depends on the masked cell's own state alone, so only asked cells are carried past the attention.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -28,9 +30,16 @@ class PaperNetwork(nn.Module):
 
     slot: Tensor
 
-    def __init__(self, schema: Schema, shape: Shape, heard: NDArray[np.bool_] | None = None) -> None:
+    def __init__(
+        self,
+        schema: Schema,
+        shape: Shape,
+        company: NDArray[np.float32] | None = None,
+        *,
+        beside: Sequence[Schema] = (),
+    ) -> None:
         super().__init__()
-        self.layout = Layout(schema, heard)
+        self.layout = Layout([schema, *beside], shape.n_members, company)
         self.shape = shape
         m, d, f = shape.n_members, shape.d_model, len(schema.features)
         n_bins = max((g.n_values for g in schema.features if g.is_number), default=0)
@@ -49,29 +58,33 @@ class PaperNetwork(nn.Module):
 
     def forward(self, columns: Tensor, positions: Tensor, asked: Tensor) -> Answer:
         n_heads = self.shape.n_heads
-        near = hats(positions, self.slot.shape[1]).transpose(1, 2)  # (M, S, B, K)
-        cells = near @ self.word[:, self.slot[columns]] + self.encoding[:, columns].unsqueeze(2)  # (M, S, B, D)
+        near = hats(positions.transpose(1, 2), self.slot.shape[1])  # (M, S, K, B)
+        table = self.word[:, self.slot[columns]] + self.encoding[:, columns].unsqueeze(2)  # (M, S, K, D)
         masked = self.mask.unsqueeze(1) + self.encoding[:, asked]  # (M, Q, D)
-        keys, values = (split_heads(layer(cells), n_heads) for layer in (self.key, self.value))
+        keys, values = (
+            (layer(table).transpose(2, 3) @ near).unflatten(2, (n_heads, -1)).permute(0, 2, 3, 1, 4)
+            for layer in (self.key, self.value)
+        )  # (M, H, W, S, B)
         own_key, own_value = (split_heads(layer(masked), n_heads) for layer in (self.key, self.value))
         query = split_heads(self.query(masked), n_heads)
         opened = open_gates(self.layout, columns, positions, asked)
-        mixed, gates = attend(query, keys, values, own=(own_key, own_value), bias=None, opened=opened)
-        state = self.out(mixed.permute(0, 2, 3, 1, 4).flatten(-2))  # (M, Q, B, D)
-        state = self._norm(0, masked.unsqueeze(2) + self._drop(state))
+        moved, gates = attend(query, keys, values, own=(own_key, own_value), bias=None, opened=opened)
+        mixed = moved.transpose(2, 3) + self.value(masked).unsqueeze(2)  # (M, Q, B, D)
+        state = self._norm(0, masked.unsqueeze(2) + self._drop(self.out(mixed)))
         state = self._norm(1, state + self._drop(self.feed_out(relu(self.feed_in(state)))))
         logits = self._read(state, asked)
         return Answer(logits, self._expect(logits, asked), gates)
 
     def _read(self, state: Tensor, asked: Tensor) -> Tensor:
-        """The asked features' own rows of the shared head, (M, B, Q, K)."""
+        """The asked features' own rows of the shared head, (M, Q, K, B)."""
         rows = self.head.weight[:, :, self.slot[asked]].movedim(1, 3)  # (M, Q, K, D)
         bias = self.head.bias.squeeze(1)[:, self.slot[asked]]
-        logits = (state @ rows.transpose(2, 3) + bias.unsqueeze(2)).transpose(1, 2)
-        return logits.masked_fill(~self.layout.real[asked], CLOSED)
+        logits = rows @ state.transpose(2, 3) + bias.unsqueeze(-1)
+        return logits.masked_fill(~self.layout.real[asked].unsqueeze(-1), CLOSED)
 
     def _expect(self, logits: Tensor, asked: Tensor) -> Tensor:
-        return (logits.softmax(-1) * self.layout.standard[asked]).sum(-1)
+        standard = self.layout.standard.index_select(1, asked).unsqueeze(-1)
+        return (logits.softmax(2) * standard).sum(2)
 
     def _norm(self, which: int, x: Tensor) -> Tensor:
         normal = layer_norm(x, x.shape[-1:], eps=NORM_EPS)

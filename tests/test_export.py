@@ -17,8 +17,8 @@ from tests.test_network import make_network, shake
 def moe():
     schema = make_schema(6, 4)
     n = len(schema.features)
-    heard = np.random.default_rng(3).random((n, n)) < 0.8
-    network = make_network(schema, Shape(n_members=3, n_heads=4, d_head=4), heard)
+    company = (np.random.default_rng(3).random((n, n)) < 0.8).astype(np.float32)
+    network = make_network(schema, Shape(n_members=3, n_heads=4, d_head=4), company)
     return schema, network, export_onnx(network, schema.digest())
 
 
@@ -38,9 +38,9 @@ def test_onnx_equals_torch_for_any_rows_columns_and_questions(moe, n_rows, colum
         rows = torch.from_numpy(positions).expand(3, -1, -1)
         want = network(torch.tensor(columns), rows, torch.tensor(asked))
         real = network.layout.real[asked].numpy()
-        assert np.abs(got["logits"] - want.logits.mean(0).detach().numpy())[:, real].max() < 1e-5
-        assert np.abs(got["point"] - want.point.mean(0).detach().numpy()).max() < 1e-5
-        gates = want.gates[..., :-1].sum(1).mean(0).detach().numpy()
+        assert np.abs(got["logits"] - want.logits.mean(0).permute(2, 0, 1).detach().numpy())[:, real].max() < 1e-5
+        assert np.abs(got["point"] - want.point.mean(0).T.detach().numpy()).max() < 1e-5
+        gates = want.gates[:, :, :, :-1].sum(1).mean(0).permute(2, 0, 1).detach().numpy()
         assert np.abs(got["gates"] - gates).max() < 1e-5
 
 

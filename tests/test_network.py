@@ -11,10 +11,10 @@ from tests.conftest import make_positions, make_schema
 from training.bench.naive import naive_logits
 
 
-def make_network(schema: Schema, shape: Shape, heard: np.ndarray | None = None) -> MoeNetwork:
+def make_network(schema: Schema, shape: Shape, company: np.ndarray | None = None) -> MoeNetwork:
     """A network in which every weight, also those that start at zero, has its say."""
     torch.manual_seed(1)
-    network = MoeNetwork(schema, shape, heard)
+    network = MoeNetwork(schema, shape, company)
     shake(network)
     return network
 
@@ -38,8 +38,8 @@ CASES = [
 def test_one_pass_equals_naive_masking_in_logits_and_gradients(n_numbers, n_words, n_heads, missing):
     schema = make_schema(n_numbers, n_words)
     n = len(schema.features)
-    heard = np.random.default_rng(0).random((n, n)) < 0.9
-    network = make_network(schema, Shape(n_members=2, n_heads=n_heads, d_head=4), heard)
+    company = (np.random.default_rng(0).random((n, n)) < 0.9).astype(np.float32)
+    network = make_network(schema, Shape(n_members=2, n_heads=n_heads, d_head=4), company)
     columns = torch.randperm(n)
     rows = torch.from_numpy(make_positions(schema, 9, missing))[:, columns]
     positions = torch.stack([rows, rows.flip(0)])
@@ -47,11 +47,11 @@ def test_one_pass_equals_naive_masking_in_logits_and_gradients(n_numbers, n_word
     one, naive = network(columns, positions, columns).logits, naive_logits(network, columns, positions)
 
     real = network.layout.real[columns]
-    assert (one - naive)[:, :, real].abs().max() < 1e-5
+    assert (one - naive)[:, real].abs().max() < 1e-5
     gradients = []
     for logits in (one, naive):
         network.zero_grad()
-        torch.logsumexp(logits, -1).square().mean().backward()
+        torch.logsumexp(logits, 2).square().mean().backward()
         gradients.append([torch.zeros_like(w) if w.grad is None else w.grad for w in network.parameters()])
     assert max(float(b.abs().max()) for b in gradients[1]) > 1e-3
     assert max(float((a - b).abs().max()) for a, b in zip(*gradients, strict=True)) < 1e-5
@@ -68,7 +68,9 @@ def theorem_2(network: MoeNetwork, columns: list[int], cells: torch.Tensor, m: i
     wlov, wkq = wl[:, part] @ wv.T, wk @ wq.T
     x = [c_mask + p[m] if j == m else cells[i] for i, j in enumerate(columns)]
     scores = [x_j @ wkq @ (c_mask + p[m]) / w**0.5 for x_j in x]
-    scores = [s + (0 if j == m else network.pair[0, head, m, j]) for s, j in zip(scores, columns, strict=True)]
+    # The gates' biases: one for the pair, and one for the company of columns the row has.
+    company = sum(network.presence[0, head, m, j] for j in columns if j != m)
+    scores = [s + (0 if j == m else network.pair[0, head, m, j] + company) for s, j in zip(scores, columns, strict=True)]
     pi = torch.softmax(torch.stack(scores), 0)
     return torch.stack([pi[i] * (wlov @ x_j + g + d_m) for i, x_j in enumerate(x)]).sum(0)
 
@@ -79,17 +81,17 @@ def test_moe_equals_theorem_2_and_with_several_heads_the_stacked_mixture(n_heads
     network = make_network(schema, Shape(n_members=1, n_heads=n_heads, d_head=6))
     columns = torch.arange(len(schema.features))
     positions = torch.from_numpy(make_positions(schema, 3, missing=0.0))
-    near = hats(positions, schema.n_values)
-    cells = torch.einsum("bsk,skd->bsd", near, network.cell_table(columns)[0])
+    near = hats(positions.T, schema.n_values)
+    cells = torch.einsum("skb,skd->bsd", near, network.cell_table(columns)[0])
 
-    answer = network(columns, positions.unsqueeze(0), columns).logits[0]
+    answer = network(columns, positions.unsqueeze(0), columns).logits[0].permute(2, 0, 1)
 
     for row in range(3):
         for m, feature in enumerate(schema.features):
             by_hand = sum(theorem_2(network, columns.tolist(), cells[row], m, h) for h in range(n_heads))
             # The output's bias is the one with which nothing observed gives the feature's own distribution.
             alone = sum(theorem_2(network, [m], cells[row], m, h) for h in range(n_heads))
-            by_hand = by_hand + (network.layout.log_shares[m] - alone)
+            by_hand = by_hand + (network.layout.log_shares[0, m] - alone)
             assert (answer[row, m] - by_hand)[: feature.n_values].abs().max() < 1e-5
 
 
@@ -105,8 +107,8 @@ def test_column_order_row_order_and_batch_size_change_nothing(kind):
     order = torch.randperm(8)
     assert (network(order, positions[..., order], columns).logits - whole).abs().max() < 1e-5
     rows = torch.randperm(11)
-    assert (network(columns, positions[:, rows], columns).logits - whole[:, rows]).abs().max() < 1e-5
-    single = torch.cat([network(columns, positions[:, i : i + 1], columns).logits for i in range(11)], dim=1)
+    assert (network(columns, positions[:, rows], columns).logits - whole[..., rows]).abs().max() < 1e-5
+    single = torch.cat([network(columns, positions[:, i : i + 1], columns).logits for i in range(11)], dim=-1)
     assert (single - whole).abs().max() < 1e-5
 
 
@@ -136,12 +138,12 @@ def test_the_asked_features_own_cell_is_never_heard():
 
 def test_a_pair_no_training_row_has_seen_together_is_not_heard():
     schema = make_schema(3)
-    heard = np.ones((3, 3), dtype=bool)
-    heard[0, 2] = False
-    network = make_network(schema, Shape(n_members=1, n_heads=2, d_head=4), heard)
+    company = np.ones((3, 3), dtype=np.float32)
+    company[0, 2] = 0.0
+    network = make_network(schema, Shape(n_members=1, n_heads=2, d_head=4), company)
     gates = network(torch.arange(3), torch.ones(1, 2, 3), torch.arange(3)).gates.detach()
-    assert float(gates[..., 0, 2].max()) == 0.0
-    assert float(gates[..., 1, 2].min()) > 0.0
+    assert float(gates[:, :, 0, 2].max()) == 0.0
+    assert float(gates[:, :, 1, 2].min()) > 0.0
 
 
 def test_equal_strings_share_their_embedding_and_encodings_tell_the_columns_apart():

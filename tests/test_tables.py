@@ -182,9 +182,10 @@ def test_pairs_never_seen_together_are_known(tmp_path):
     pd.DataFrame({"b": range(20), "s": range(20)}).assign(b=lambda d: d.b % 9).to_csv(tmp_path / "r.csv", index=False)
     family = write_family(tmp_path, '[tables.l]\npath = "l.csv"\n[tables.r]\npath = "r.csv"\n[kinds]\ns = "numeric"\n')
     dataset = load_family(read_family(family))
-    index, heard = dataset.schema.index, dataset.heard()
-    assert not heard[index["a"], index["b"]]
-    assert heard[index["a"], index["s"]]
+    index, company = dataset.schema.index, dataset.company()
+    assert company[index["a"], index["b"]] == 0.0
+    assert company[index["a"], index["s"]] == 1.0
+    assert company[index["s"], index["a"]] == pytest.approx(0.5)
 
 
 @pytest.mark.parametrize(

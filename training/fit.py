@@ -2,7 +2,7 @@
 
 import copy
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -50,10 +50,14 @@ class Fitted:
 
 @dataclass(slots=True)
 class _Part:
-    """One table's rows as tensors: what each member trains on, and what it stops by."""
+    """One table's rows as tensors: what each member trains on, and what it stops by.
+
+    ``positions`` (L, N, S) of all data sets; ``owner`` (M,): whose rows each member learns from.
+    """
 
     columns: Tensor
     positions: Tensor
+    owner: Tensor
     weights: Tensor
     training: list[NDArray[np.int64]]
     validation: Tensor
@@ -69,12 +73,22 @@ def fit_network(
     device: str = "cpu",
     team: Team | None = None,
     report: Callable[[Check], None] = lambda _: None,
+    beside: Sequence[Dataset] = (),
 ) -> Fitted:
-    """Fit ``settings.shape.n_members`` networks side by side and keep each one's best weights."""
+    """Fit ``settings.shape.n_members`` networks side by side and keep each one's best weights.
+
+    Data sets of the same form (features, tables, numbers of rows) may be fitted ``beside`` the first in the
+    same pass: the members are dealt out to them in equal runs, and none learns from another's rows.
+    """
     team = team or Team()
     torch.manual_seed(seed)
-    network: Network = NETWORKS[settings.preset](dataset.schema, settings.shape, dataset.heard()).to(device)
-    parts = [_prepare(network, table, dataset, settings, seed + i) for i, table in enumerate(dataset.tables)]
+    schemas = [other.schema for other in beside]
+    kind = NETWORKS[settings.preset]
+    network: Network = kind(dataset.schema, settings.shape, dataset.company(), beside=schemas).to(device)
+    parts = [
+        _prepare(network, [d.tables[i] for d in (dataset, *beside)], dataset, settings, seed + i)
+        for i in range(len(dataset.tables))
+    ]
     n_steps = settings.n_steps(sum(len(part.training[0]) for part in parts))
     optimizer = torch.optim.AdamW(_decay_groups(network, settings), lr=settings.learning_rate, fused=True)
     average = _Average(network, settings.averaging)
@@ -103,20 +117,22 @@ def fit_network(
     return fitted
 
 
-def _prepare(network: Network, table: FitTable, dataset: Dataset, settings: FitSettings, seed: int) -> _Part:
-    """Split a table's training rows, for each member in its own way."""
-    device = network.layout.word.device
-    some_known = ~np.isnan(table.positions).all(axis=1)
-    pool = np.random.default_rng(seed).permutation(np.flatnonzero(~table.held_out & some_known))
-    if len(pool) < 2:
-        raise TableError(f"table {table.name!r}: all of its training rows are empty")
-    most = min(MOST_VALIDATION, max(32, MOST_GATES // len(table.columns) ** 2))
-    n_validation = min(most, max(1, int(len(pool) * settings.validation_share)))
-    # Member m stops by the m-th stretch of the shuffled rows and trains on all the others.
-    rolled = [np.roll(pool, -m * n_validation) for m in range(settings.shape.n_members)]
-    positions = torch.from_numpy(table.positions)
-    columns = torch.from_numpy(table.columns)
-    validation = positions[np.stack([rows[:n_validation] for rows in rolled])].to(device)
+def _prepare(
+    network: Network, tables: Sequence[FitTable], dataset: Dataset, settings: FitSettings, seed: int
+) -> _Part:
+    """Split the training rows of a table (one for each data set), for each member in its own way."""
+    device, first = network.layout.word.device, tables[0]
+    pools = [_pool(table, seed + 1000 * i) for i, table in enumerate(tables)]
+    most = min(MOST_VALIDATION, max(32, MOST_GATES // len(first.columns) ** 2))
+    n_validation = min(most, max(1, int(len(pools[0]) * settings.validation_share)))
+    n_each = settings.shape.n_members // len(tables)
+    # Member m of a data set stops by the m-th stretch of its shuffled rows and trains on all the others.
+    rolled = [np.roll(pool, -m * n_validation) for pool in pools for m in range(n_each)]
+    positions = torch.from_numpy(np.stack([table.positions for table in tables]))
+    owner = torch.arange(len(tables)).repeat_interleave(n_each)
+    columns = torch.from_numpy(first.columns)
+    stops = torch.from_numpy(np.stack([rows[:n_validation] for rows in rolled]))
+    validation = positions[owner.unsqueeze(1), stops].to(device)
     generator = torch.Generator().manual_seed(seed)
     target = dataset.schema.index.get(dataset.target or "", -1)
     weights = torch.where(columns == target, settings.target_weight, 1.0).to(device)
@@ -125,12 +141,22 @@ def _prepare(network: Network, table: FitTable, dataset: Dataset, settings: FitS
     return _Part(
         columns=columns.to(device),
         positions=positions,
+        owner=owner,
         weights=weights,
         training=[rows[n_validation:] for rows in rolled],
         validation=validation,
         validation_seen=hide_cells(validation, settings.hide_share, settings.hide_most, generator),
         trivial=member_losses(losses, validation, weights),
     )
+
+
+def _pool(table: FitTable, seed: int) -> NDArray[np.int64]:
+    """The rows a table can be fitted on, in random order."""
+    some_known = ~np.isnan(table.positions).all(axis=1)
+    pool = np.random.default_rng(seed).permutation(np.flatnonzero(~table.held_out & some_known))
+    if len(pool) < 2:
+        raise TableError(f"table {table.name!r}: all of its training rows are empty")
+    return pool
 
 
 @dataclass(slots=True)
@@ -167,7 +193,7 @@ def _batches(parts: list[_Part], settings: FitSettings, n_steps: int, seed: int,
         part = parts[choice]
         device = part.columns.device
         rows = np.stack([deck.draw(n_rows) for deck in decks[choice]])
-        truth = part.positions[rows].to(device)  # (M, B, S)
+        truth = part.positions[part.owner.unsqueeze(1), torch.from_numpy(rows)].to(device)  # (M, B, S)
         n_columns = len(part.columns)
         asked = shared.permutation(n_columns)[:MOST_QUESTIONS] if n_columns > MOST_QUESTIONS else np.arange(n_columns)
         seen = hide_cells(truth, settings.hide_share, settings.hide_most, generator)
@@ -194,7 +220,7 @@ def _decay_groups(network: Network, settings: FitSettings) -> list[dict[str, obj
     values: list[nn.Parameter] = []
     others: list[nn.Parameter] = []
     for name, weight in network.named_parameters():
-        if name.endswith("bias") or name in ("pair", "mask"):
+        if name.endswith("bias") or name in ("pair", "presence", "mask"):
             free.append(weight)
         else:
             (values if name.startswith("own") else others).append(weight)

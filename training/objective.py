@@ -24,25 +24,25 @@ def hide_cells(truth: Tensor, share: float, most: float, generator: torch.Genera
 
 
 def cell_losses(answer: Answer, truth: Tensor, layout: Layout, columns: Tensor, settings: FitSettings) -> Tensor:
-    """The loss of each known cell, 0 where the truth is missing, (M, B, S)."""
-    wanted = hats(truth, layout.word.shape[1])  # (M, B, S, K)
-    surprise = -(wanted * answer.logits.log_softmax(-1)).sum(-1)
+    """The loss of each known cell, 0 where the truth is missing, (M, S, B)."""
+    wanted = hats(truth.transpose(1, 2), layout.word.shape[1])  # (M, S, K, B)
+    surprise = -(wanted * answer.logits.log_softmax(2)).sum(2)
     if settings.point_weight == 0.0:
         return surprise * settings.bins_weight
-    standard = (wanted * layout.standard[columns]).sum(-1)
-    error = (answer.point - standard).square() * ~truth.isnan()
+    standard = (wanted * layout.standard.index_select(1, columns).unsqueeze(-1)).sum(2)
+    error = (answer.point - standard).square() * ~truth.isnan().transpose(1, 2)
     as_number = settings.bins_weight * surprise + settings.point_weight * error
-    return torch.where(layout.is_number[columns], as_number, surprise)
+    return torch.where(layout.is_number[columns].unsqueeze(-1), as_number, surprise)
 
 
 def member_losses(losses: Tensor, truth: Tensor, weights: Tensor) -> Tensor:
     """The weighted mean over the known cells, one per member, (M,); ``weights`` is (S,)."""
     known = (~truth.isnan()) * weights
-    return (losses * weights).sum((1, 2)) / known.sum((1, 2)).clamp(min=1e-9)
+    return (losses * weights.unsqueeze(-1)).sum((1, 2)) / known.sum((1, 2)).clamp(min=1e-9)
 
 
 def trivial_answer(layout: Layout, truth: Tensor, columns: Tensor) -> Answer:
     """What one would say without looking: each feature's own distribution and mean."""
-    shape = (*truth.shape, layout.word.shape[1])
-    logits = layout.log_shares[columns].masked_fill(~layout.real[columns], -1e9).expand(shape)
-    return Answer(logits, torch.zeros_like(truth), truth)
+    shares = layout.log_shares.index_select(1, columns).masked_fill(~layout.real[columns], -1e9)  # (L, S, K)
+    logits = shares.unsqueeze(-1).expand(len(truth), -1, -1, truth.shape[1])
+    return Answer(logits, torch.zeros_like(truth).transpose(1, 2), truth)

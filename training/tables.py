@@ -58,21 +58,29 @@ class Dataset:
     def n_cells(self) -> int:
         return sum(table.positions.size for table in self.tables)
 
-    def heard(self) -> NDArray[np.bool_]:
-        """(F, F): whether any training row knows both features, so that one can tell of the other."""
-        both = np.zeros((len(self.schema.features),) * 2, dtype=bool)
+    def company(self) -> NDArray[np.float32]:
+        """(F, F): of the training rows that know the one feature, the share that knows the other as well."""
+        both = np.zeros((len(self.schema.features),) * 2, dtype=np.float32)
         for table in self.tables:
             known = (~np.isnan(table.positions[~table.held_out])).astype(np.float32)
-            both[np.ix_(table.columns, table.columns)] |= (known.T @ known) > 0
-        return both
+            both[np.ix_(table.columns, table.columns)] += known.T @ known
+        return both / np.maximum(np.diag(both)[:, None], 1.0)
 
 
 def load_family(
-    family: Family, *, max_rows: int | None = None, seed: int = 0, say: Callable[[str], None] = lambda _: None
+    family: Family,
+    *,
+    max_rows: int | None = None,
+    seed: int = 0,
+    held_out: float = HELD_OUT_SHARE,
+    say: Callable[[str], None] = lambda _: None,
 ) -> Dataset:
-    """Read all tables of a family and encode them; ``say`` is told what is left out and why."""
+    """Read all tables of a family and encode them; ``say`` is told what is left out and why.
+
+    ``held_out``: the share of each table's rows that nothing is learnt from, for honest scores; 0 for none.
+    """
     raws = [read_table(spec, max_rows, seed, _categories_of(family, spec)) for spec in family.tables]
-    return build_dataset(family, raws, seed=seed, say=say)
+    return build_dataset(family, raws, seed=seed, held_out=held_out, say=say)
 
 
 def _categories_of(family: Family, spec: TableSpec) -> frozenset[str]:
@@ -83,12 +91,17 @@ def _categories_of(family: Family, spec: TableSpec) -> frozenset[str]:
 
 
 def build_dataset(
-    family: Family, raws: Sequence[RawTable], *, seed: int = 0, say: Callable[[str], None] = lambda _: None
+    family: Family,
+    raws: Sequence[RawTable],
+    *,
+    seed: int = 0,
+    held_out: float = HELD_OUT_SHARE,
+    say: Callable[[str], None] = lambda _: None,
 ) -> Dataset:
     """Decide the features, fit their codecs on training rows, encode every row."""
-    held_out = [_hold_out(raw, seed, i) for i, raw in enumerate(raws)]
+    held = [_hold_out(raw, held_out, seed, i) for i, raw in enumerate(raws)]
     left_out = [dict(raw.skipped) for raw in raws]
-    groups = _group(family, raws, held_out, left_out)
+    groups = _group(family, raws, held, left_out)
     features = {}
     for name, sources in groups.items():
         kind = family.kinds.get(name) or infer_kind(name, sources)
@@ -105,17 +118,17 @@ def build_dataset(
     _check_named(family, features, left_out)
     schema = Schema(tuple(features.values()))
     tables = tuple(
-        _encode(raw, groups, schema, held, out) for raw, held, out in zip(raws, held_out, left_out, strict=True)
+        _encode(raw, groups, schema, rows, out) for raw, rows, out in zip(raws, held, left_out, strict=True)
     )
     links = tuple(_link(raw, groups, schema, out) for raw, out in zip(raws, left_out, strict=True))
     return Dataset(family.name, replace(schema, tables=links), tables, family.target)
 
 
-def _hold_out(raw: RawTable, seed: int, index: int) -> NDArray[np.bool_]:
+def _hold_out(raw: RawTable, share: float, seed: int, index: int) -> NDArray[np.bool_]:
     if raw.n_rows < MIN_ROWS:
         raise TableError(f"table {raw.spec.name!r}: {raw.n_rows} rows to fit on; at least {MIN_ROWS} are needed")
     held = np.zeros(raw.n_rows, dtype=bool)
-    n = min(MOST_HELD_OUT, max(1, round(HELD_OUT_SHARE * raw.n_rows)))
+    n = min(MOST_HELD_OUT, max(1, round(share * raw.n_rows))) if share > 0.0 else 0
     held[np.random.default_rng([seed, index]).permutation(raw.n_rows)[:n]] = True
     return held
 

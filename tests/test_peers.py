@@ -1,0 +1,90 @@
+"""The peers of the paper's studies: scikit-learn's, the car table, and the recorded neural ones."""
+
+import json
+
+import numpy as np
+import pytest
+
+from training.reproduce.car_table import load_cars
+from training.reproduce.neural_peers import CONFIGS, METRICS, RECORDED, STOPS, load_recorded
+from training.reproduce.peers import PEERS, PUBLISHED, QUICK, fit_peer, probabilities
+
+
+@pytest.fixture(scope="module")
+def bins():
+    """Three features of four levels; the class follows the first one, most of the time."""
+    rng = np.random.default_rng(0)
+    x = rng.integers(4, size=(160, 3))
+    y = np.where(rng.random(160) < 0.8, x[:, 0] % 3, rng.integers(3, size=160))
+    return x[:100], y[:100], x[100:], y[100:]
+
+
+@pytest.mark.parametrize("name", PEERS)
+def test_a_peer_beats_chance_and_its_probabilities_sum_to_one(bins, name):
+    x, y, x_test, y_test = bins
+    answer = probabilities(name, x, y, x_test, n_classes=3, quick=True, seed=0)
+    assert answer.shape == (60, 3)
+    assert answer.sum(axis=1) == pytest.approx(1.0)
+    assert (answer.argmax(axis=1) == y_test).mean() > 0.5
+
+
+def test_a_class_that_training_lacks_has_no_probability(bins):
+    x, y, x_test, _ = bins
+    answer = probabilities("lr", x, np.where(y == 1, 4, y), x_test, n_classes=6, quick=True, seed=0)
+    assert answer.sum(axis=1) == pytest.approx(1.0)
+    assert not answer[:, [1, 3, 5]].any()
+
+
+def test_a_level_that_only_the_test_has_is_read_as_the_first(bins):
+    x, y, _, _ = bins
+    peer = fit_peer("lr", x, y, quick=True, seed=0)
+    known, unknown = peer.predict_proba(np.array([[0, 1, 1], [9, 1, 1]]))
+    assert known == pytest.approx(unknown)
+
+
+def test_the_same_seed_gives_the_same_peer(bins):
+    x, y, x_test, _ = bins
+    first, second = (fit_peer("mlp", x, y, quick=True, seed=3).predict_proba(x_test) for _ in range(2))
+    assert np.array_equal(first, second)
+
+
+def test_the_grids_name_every_peer_and_the_quick_ones_are_small():
+    assert set(PUBLISHED) == set(QUICK) == set(PEERS)
+    assert [int(np.prod([len(v) for v in PUBLISHED[name].values()])) for name in PEERS] == [1, 18, 27, 9]
+    assert all(np.prod([len(v) for v in QUICK[name].values()]) <= 2 for name in PEERS)
+
+
+def test_the_car_table_is_the_papers():
+    x, y, x_test, y_test, names = load_cars()
+    assert len(y) + len(y_test) == 385
+    assert (x.shape, x_test.shape) == ((245, 6), (140, 6))
+    assert names == ["cylinders", "displacement", "horsepower", "weight", "acceleration", "year"]
+    assert np.bincount(y).tolist() == [125, 83, 37]
+    assert np.bincount(y_test).tolist() == [4, 52, 84]
+    assert {int(level) for level in np.unique(x)} == {0, 1, 2}
+    assert np.bincount(x[:, 0]).tolist() == [69, 73, 103]
+
+
+def test_logistic_regression_on_the_cars_is_the_published_one():
+    x, y, x_test, y_test, _ = load_cars()
+    guess = probabilities("lr", x, y, x_test, n_classes=3, quick=False, seed=42).argmax(axis=1)
+    assert (guess == y_test).mean() == pytest.approx(0.657, abs=0.001)
+    assert ((guess - y_test) ** 2).mean() == pytest.approx(0.343, abs=0.001)
+
+
+@pytest.mark.parametrize("case", STOPS)
+def test_the_recorded_figures_are_complete(case):
+    records = load_recorded(case)
+    assert {(record.method, record.metric) for record in records} == {(m, k) for m in CONFIGS for k in METRICS}
+    assert {record.source for record in records} == {"recorded"}
+    assert all(record.seeds >= 5 for record in records)
+    assert all(0 <= record.value <= 1 for record in records if record.metric == "accuracy")
+
+
+def test_the_recorded_file_says_when_and_with_what_it_was_made():
+    recorded = json.loads(RECORDED.read_text(encoding="utf-8"))
+    assert recorded["date"] >= "2026-11-16"
+    assert recorded["versions"]["pytorch_tabular"]
+    for figures in (run for runs in recorded["runs"].values() for run in runs.values()):
+        assert len(set(figures["seed"])) == len(figures["accuracy"])
+        assert 0 not in figures["seed"]

@@ -1,0 +1,49 @@
+"""Our fits of tables that are given as arrays of bins, many data sets in one batched pass."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from model import codec
+from model.schema import Feature, Schema
+from training.fit import fit_network
+from training.settings import FitSettings
+from training.tables import Dataset, FitTable
+
+Bins = NDArray[np.int64]
+Floats = NDArray[np.float64]
+TARGET = "y"
+
+
+def to_dataset(x: Bins, y: Bins, n_levels: Sequence[int]) -> Dataset:
+    """Bins of the covariates (N, S - 1) and of the target (N,) as a table of ordinals, all of it to learn from."""
+    cells = np.column_stack([x, y]).astype(np.float64)
+    names = [*(f"x{j + 1}" for j in range(x.shape[1])), TARGET]
+    features = []
+    for name, column, n in zip(names, cells.T, n_levels, strict=True):
+        bins = codec.fit_bins(np.concatenate([column, np.arange(n)]), n_bins=n)  # a knot for every level
+        shares = codec.fit_shares(column.astype(np.float32), n)
+        features.append(Feature(name, "ordinal", bins, shares=shares))
+    schema = Schema(tuple(features))
+    held_out = np.zeros(len(cells), dtype=bool)
+    table = FitTable("rows", np.arange(len(names)), cells.astype(np.float32), held_out, cells[:0])
+    return Dataset("study", schema, (table,), TARGET)
+
+
+def fit_side_by_side(
+    datasets: Sequence[Dataset], tests: Sequence[Bins], settings: FitSettings, seed: int
+) -> list[Floats]:
+    """Fit each data set on its own, all in one pass; p(y | x) of each one's test rows, (N, K)."""
+    n_each = settings.shape.n_members
+    shape = replace(settings.shape, n_members=n_each * len(datasets))
+    fitted = fit_network(datasets[0], replace(settings, shape=shape), seed=seed, beside=datasets[1:])
+    n_columns = len(datasets[0].schema.features) - 1
+    cells = torch.from_numpy(np.stack(tests).astype(np.float32)).repeat_interleave(n_each, 0)  # (M, N, S - 1)
+    columns, asked = torch.arange(n_columns), torch.tensor([n_columns])
+    with torch.no_grad():
+        pieces = [fitted.network(columns, piece, asked).logits[:, 0] for piece in cells.split(500, dim=1)]
+    logits = torch.cat(pieces, dim=-1).unflatten(0, (len(datasets), n_each)).mean(1)  # (L, K, N)
+    return [p.T.double().numpy() for p in logits.softmax(1)]
