@@ -20,6 +20,8 @@ Floats = NDArray[np.float64]
 Positions = NDArray[np.float32]
 
 N_BINS = 16
+LEAST_BINS = 6
+ROWS_PER_BIN = 40
 # A feature needs a spread even where all its training rows agree.
 MIN_SPREAD = 1e-12
 MOST_SPREADS = 10.0
@@ -35,7 +37,7 @@ def fit_bins(values: Floats, n_bins: int = N_BINS) -> Bins:
     if len(distinct) <= n_bins:
         knots, heavy = distinct, distinct
     else:
-        n_bins = min(n_bins, max(4, len(values) // 4))  # a knot needs some rows to learn from
+        n_bins = min(n_bins, max(LEAST_BINS, len(values) // ROWS_PER_BIN))  # a knot needs some rows to learn from
         heavy = _most_frequent(distinct, counts, len(values) / n_bins, n_bins - 2)
         rest = values[~np.isin(values, heavy)]
         knots = np.union1d(heavy, np.quantile(rest, np.linspace(0.0, 1.0, n_bins - len(heavy))))

@@ -18,8 +18,9 @@ IR_VERSION = 10
 # Cells to keys and values, then the gates. A cell lies between its slot and the next one; a missing
 # cell is read at slot 0 and then shut out. `pair` holds the gate's bias less the masked cell's own
 # score, and below it how much the presence of each column lowers that score: the masked cell's own
-# gate closes as more is known. A cell of the very feature that is asked for is shut there too. Values end in a constant 1, so that what is mixed ends in
-# the sum of the gates: with it the last product takes away what the masked cell would have said itself.
+# gate closes as more is known. A cell of the very feature that is asked for is shut there too. Values end
+# in a constant 1, so that what is mixed ends in the sum of the gates: with it the last product takes away
+# what the masked cell would have said itself.
 # Every node costs a microsecond of a single row: there are as few as can be.
 ATTENTION = """
   missing = IsNaN(positions)

@@ -21,15 +21,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from model.codec import score_values, standardize
+from model.layout import N_ORDERS, Layout, hats
 from model.schema import Schema
 
 # A finite floor, not -inf: a row with nothing present must not softmax to NaN.
 CLOSED = -1e9
-# Number features share their value embeddings as polynomials of the normal score, up to this order; each
-# order counts this much less than the one before, so that simple shapes come first.
-N_ORDERS = 5
-ORDER_SCALE = 0.3
 # What belongs to one value of one feature alone has the fewest rows to learn from: it moves this much slower.
 OWN_SCALE = 0.1
 # How far the last head closes when a row lacks all it is used to; the others lie between it and none.
@@ -37,6 +33,7 @@ MOST_DEMANDING = 20.0
 # Gates start small and values large: evidence of several columns then adds up before it competes.
 FIRST_GATE = -2.0
 FIRST_VALUE = 3.0
+FIRST_KEY = 0.2
 
 
 class Answer(NamedTuple):
@@ -66,82 +63,6 @@ class Shape:
         return self.n_heads * self.d_head
 
 
-class Layout(nn.Module):
-    """What the schema fixes: which word, score and value each (feature, value) slot holds.
-
-    Several schemas of the same form may be laid out together, one for each run of members: buffers with an
-    axis L then have one entry per member, and a single one otherwise.
-    """
-
-    word: Tensor
-    scores: Tensor
-    standard: Tensor
-    real: Tensor
-    log_shares: Tensor
-    company: Tensor
-    heard: Tensor
-    is_number: Tensor
-
-    def __init__(self, schemas: Sequence[Schema], n_members: int, company: NDArray[np.float32] | None = None) -> None:
-        super().__init__()
-        first = schemas[0]
-        n_features = len(first.features)
-        slots = [_lay_out(schema) for schema in schemas]
-        copies = n_members // len(slots) if len(slots) > 1 else 1
-        scores, standard, shares = (
-            torch.from_numpy(np.stack(x)).repeat_interleave(copies, 0) for x in zip(*slots, strict=True)
-        )
-        if company is None:
-            company = np.ones((n_features, n_features), dtype=np.float32)
-        apart = company * (1.0 - np.eye(n_features, dtype=np.float32))
-        self.register_buffer("word", torch.from_numpy(_word_slots(first)))  # (F, K); V where there is no word
-        self.register_buffer("scores", scores)  # (L, F, K, R)
-        self.register_buffer("standard", standard)  # (L, F, K)
-        self.register_buffer("real", shares[0] > 0)  # (F, K)
-        self.register_buffer("log_shares", shares.clamp(min=1e-9).log())  # (L, F, K)
-        self.register_buffer("is_number", torch.tensor([f.is_number for f in first.features]))
-        # (F, F): of the training rows that know the one feature, the share that knows the other as well;
-        # where there are none, the other cannot speak of the one.
-        self.register_buffer("company", torch.from_numpy(apart))
-        self.register_buffer("heard", torch.from_numpy(company > 0))
-
-    def share(self, features: Tensor, word: Tensor, score: Tensor) -> Tensor:
-        """What features share for each of their values: words by string, numbers by score, (M, S, K, D)."""
-        words = word.index_select(1, self.word[features].flatten()).view(len(word), *self.word[features].shape, -1)
-        numbers = self.scores.index_select(1, features) @ score.unsqueeze(1)
-        return torch.where(self.is_number[features].view(-1, 1, 1), numbers, words)
-
-
-def _word_slots(schema: Schema) -> NDArray[np.int64]:
-    slots = np.full((len(schema.features), schema.n_values), len(schema.words), dtype=np.int64)
-    at = {word: i for i, word in enumerate(schema.words)}
-    for f, feature in enumerate(schema.features):
-        if not feature.is_number:
-            slots[f, : feature.n_values] = [at[word] for word in feature.words]
-    return slots
-
-
-def _lay_out(schema: Schema) -> tuple[NDArray[np.float32], ...]:
-    """The scores (F, K, R), standard values (F, K) and shares (F, K) of one schema."""
-    size = (len(schema.features), schema.n_values)
-    scores, standard, shares = np.zeros((*size, N_ORDERS)), np.zeros(size), np.zeros(size)
-    for f, feature in enumerate(schema.features):
-        k = feature.n_values
-        shares[f, :k] = feature.shares
-        if feature.is_number:
-            standard[f, :k] = standardize(feature.knots)
-            orders = score_values(np.asarray(feature.shares), N_ORDERS)
-            scores[f, :k] = orders * ORDER_SCALE ** np.arange(N_ORDERS)
-    return scores.astype(np.float32), standard.astype(np.float32), shares.astype(np.float32)
-
-
-def hats(positions: Tensor, n_values: int) -> Tensor:
-    """Weights of the values around each position (..., S, B): (..., S, K, B); zeros where missing."""
-    steps = torch.arange(n_values, device=positions.device, dtype=positions.dtype).unsqueeze(-1)
-    # A missing cell sits far from every value: NaN itself would poison the whole row.
-    return (1.0 - (positions.nan_to_num(nan=-9.0).unsqueeze(-2) - steps).abs()).clamp(min=0.0)
-
-
 def open_gates(layout: Layout, columns: Tensor, positions: Tensor, asked: Tensor) -> Tensor:
     """Which cells each question may hear, (M, Q, S, B): those present, but for the asked one's own."""
     others = columns != asked.unsqueeze(1)  # (Q, S)
@@ -152,6 +73,12 @@ def open_gates(layout: Layout, columns: Tensor, positions: Tensor, asked: Tensor
 def split_heads(x: Tensor, n_heads: int) -> Tensor:
     """(M, ..., D) to (M, H, ..., W)."""
     return x.view(*x.shape[:-1], n_heads, -1).movedim(-2, 1)
+
+
+def rows_last(x: Tensor, n_heads: int) -> Tensor:
+    """(M, S, D, B) to (M, H, W, S, B)."""
+    m, s, d, b = x.shape
+    return x.reshape(m, s, n_heads, d // n_heads, b).permute(0, 2, 3, 1, 4)
 
 
 def attend(
@@ -199,10 +126,11 @@ class MoeNetwork(nn.Module):
         shape: Shape,
         company: NDArray[np.float32] | None = None,
         *,
+        n_known: NDArray[np.float32] | None = None,
         beside: Sequence[Schema] = (),
     ) -> None:
         super().__init__()
-        self.layout = Layout([schema, *beside], shape.n_members, company)
+        self.layout = Layout([schema, *beside], shape.n_members, company, n_known)
         self.shape = shape
         m, d, h = shape.n_members, shape.d_model, shape.n_heads
         f, k, v = len(schema.features), schema.n_values, len(schema.words) + 1
@@ -215,11 +143,13 @@ class MoeNetwork(nn.Module):
         self.own = _zeros(m, f, k, d)
         self.slope = _normal(m, f, d, scale=0.1)
         self.stretch = _zeros(m, f, d)
-        self.query, self.key = (_normal(m, d, d, scale=d**-0.5) for _ in range(2))
+        self.query = _normal(m, d, d, scale=d**-0.5)
+        self.key = _normal(m, d, d, scale=FIRST_KEY * d**-0.5)
         self.value = _normal(m, d, d, scale=FIRST_VALUE * d**-0.5)
         # DEVIATION: a free bias on the gate of each (asked, heard) pair of features, and gates that know
         # which columns a row has: what a column is worth depends on the company it keeps.
-        demand = torch.linspace(0.0, MOST_DEMANDING, h).view(h, 1, 1) / self.layout.company.sum(1).clamp(min=1).view(-1, 1)
+        usual_columns = self.layout.company.sum(1).clamp(min=1.0).view(-1, 1)
+        demand = torch.linspace(0.0, MOST_DEMANDING, h).view(h, 1, 1) / usual_columns
         self.presence = nn.Parameter(demand.expand(m, h, f, f).clone())
         usual = (self.presence.detach() * self.layout.company).sum(-1, keepdim=True)
         self.pair = nn.Parameter((FIRST_GATE - usual).expand(m, h, f, f).clone())
@@ -236,7 +166,12 @@ class MoeNetwork(nn.Module):
         shared = shared * (1.0 + self.stretch.index_select(1, columns).unsqueeze(2))
         standard = self.layout.standard.index_select(1, columns).unsqueeze(-1)
         slope = standard * self.slope.index_select(1, columns).unsqueeze(2)
-        return shared + OWN_SCALE * self.own.index_select(1, columns) + slope + self.encoding.index_select(1, columns).unsqueeze(2)
+        return (
+            shared
+            + OWN_SCALE * self.layout.trust[columns].unsqueeze(-1) * self.own.index_select(1, columns)
+            + slope
+            + self.encoding.index_select(1, columns).unsqueeze(2)
+        )
 
     def masked_cells(self, asked: Tensor) -> Tensor:
         """The cell that stands where a value is asked for: [MASK] + encoding, (M, Q, D)."""
@@ -265,13 +200,11 @@ class MoeNetwork(nn.Module):
         # A cell is linear in its hats, so keys and values are projected once per slot, not once per cell.
         both = self.cell_table(columns) @ torch.cat([self.key, self.value], dim=-1).unsqueeze(1)
         cells = both.transpose(2, 3) @ near  # (M, S, 2 D, B)
-        keys, values = (
-            x.unflatten(2, (n_heads, -1)).permute(0, 2, 3, 1, 4) for x in cells.chunk(2, dim=2)
-        )  # (M, H, W, S, B)
+        keys, values = (rows_last(x, n_heads) for x in cells.chunk(2, dim=2))  # (M, H, W, S, B)
         query, own_key, own_value = (split_heads(masked @ w, n_heads) for w in (self.query, self.key, self.value))
         opened = open_gates(self.layout, columns, positions, asked)
         present = (~positions.isnan()).transpose(1, 2).to(positions.dtype)  # (M, S, B)
-        company = (self.presence_bias(columns, asked).flatten(1, 2) @ present).unflatten(1, (n_heads, -1))  # (M, H, Q, B)
+        company = self.presence_bias(columns, asked) @ present.unsqueeze(1)  # (M, H, Q, B)
         bias = self.pair_bias(columns, asked).unsqueeze(-1) + company.unsqueeze(3)
         # What the masked cell would say alone is taken off, and the feature's own distribution put in
         # its place: with nothing observed the answer is exactly that, whatever was learnt.

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import dropout, layer_norm, relu
 
-from model.network import CLOSED, Answer, Layout, Shape, attend, hats, open_gates, split_heads
+from model.layout import Layout, hats
+from model.network import CLOSED, Answer, Shape, attend, open_gates, rows_last, split_heads
 from model.schema import Schema
 
 D_FEED = 5
@@ -36,10 +37,11 @@ class PaperNetwork(nn.Module):
         shape: Shape,
         company: NDArray[np.float32] | None = None,
         *,
+        n_known: NDArray[np.float32] | None = None,
         beside: Sequence[Schema] = (),
     ) -> None:
         super().__init__()
-        self.layout = Layout([schema, *beside], shape.n_members, company)
+        self.layout = Layout([schema, *beside], shape.n_members, company, n_known)
         self.shape = shape
         m, d, f = shape.n_members, shape.d_model, len(schema.features)
         n_bins = max((g.n_values for g in schema.features if g.is_number), default=0)
@@ -61,10 +63,8 @@ class PaperNetwork(nn.Module):
         near = hats(positions.transpose(1, 2), self.slot.shape[1])  # (M, S, K, B)
         table = self.word[:, self.slot[columns]] + self.encoding[:, columns].unsqueeze(2)  # (M, S, K, D)
         masked = self.mask.unsqueeze(1) + self.encoding[:, asked]  # (M, Q, D)
-        keys, values = (
-            (layer(table).transpose(2, 3) @ near).unflatten(2, (n_heads, -1)).permute(0, 2, 3, 1, 4)
-            for layer in (self.key, self.value)
-        )  # (M, H, W, S, B)
+        cells = (layer(table).transpose(2, 3) @ near for layer in (self.key, self.value))  # (M, S, D, B)
+        keys, values = (rows_last(x, n_heads) for x in cells)
         own_key, own_value = (split_heads(layer(masked), n_heads) for layer in (self.key, self.value))
         query = split_heads(self.query(masked), n_heads)
         opened = open_gates(self.layout, columns, positions, asked)

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from model import codec
-from model.network import hats
+from model.layout import hats
 from model.schema import Feature
 
 numbers = st.lists(st.floats(-1e6, 1e6).map(lambda x: round(x, 3)), min_size=2, max_size=300)

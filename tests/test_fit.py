@@ -102,7 +102,8 @@ def test_the_paper_preset_fits_exports_and_has_no_contributions(cars, tmp_path):
 def test_rows_without_the_target_teach_and_held_out_rows_do_not(pair):
     dataset = load_family(read_family(pair[0]))
     settings = replace(
-        choose_settings("moe", dataset.n_cells, epochs=3), shape=replace(PRESETS["moe"].shape, n_members=1)
+        choose_settings("moe", dataset.n_rows, dataset.n_cells, epochs=3),
+        shape=replace(PRESETS["moe"].shape, n_members=1),
     )
     before = fit_network(dataset, settings).network.state_dict()
     for table in dataset.tables:
@@ -132,10 +133,10 @@ def test_hidden_cells_leave_half_of_the_rows_whole():
 
 
 def test_large_tables_get_one_member_and_at_least_one_epoch():
-    large = choose_settings("moe", 20_000_000)
+    large = choose_settings("moe", 1_000_000, 20_000_000)
     assert large.shape.n_members == 1
     assert large.n_steps(1_000_000) * large.batch_rows >= 1_000_000
-    assert choose_settings("moe", 5_000).n_steps(300) == 300
+    assert choose_settings("moe", 500, 5_000).n_steps(300) == 300
 
 
 def test_torchrun_with_two_processes_writes_one_bundle_of_like_quality(cars, tmp_path):
@@ -169,7 +170,7 @@ def test_a_small_table_of_blank_rows_does_not_spoil_the_fit(tmp_path, cars):
     small.loc[2:7] = None
     small.to_csv(tmp_path / "small.csv", index=False)
     dataset = load_family(family_of_paths([tmp_path / "auto.csv", tmp_path / "small.csv"]))
-    fitted = fit_network(dataset, choose_settings("moe", dataset.n_cells, epochs=5))
+    fitted = fit_network(dataset, choose_settings("moe", dataset.n_rows, dataset.n_cells, epochs=5))
     assert all(np.isfinite(check.score) for check in fitted.checks)
     assert fitted.checks[-1].score < 1
 
@@ -192,7 +193,7 @@ def test_a_wide_table_is_asked_some_columns_at_a_time(tmp_path):
     wide = pd.DataFrame(hidden + 0.3 * rng.normal(size=(200, 40)), columns=[f"c{i}" for i in range(40)])
     wide.to_csv(tmp_path / "w.csv", index=False)
     dataset = load_family(family_of_paths([tmp_path / "w.csv"]))
-    fitted = fit_network(dataset, choose_settings("moe", dataset.n_cells, epochs=20))
+    fitted = fit_network(dataset, choose_settings("moe", dataset.n_rows, dataset.n_cells, epochs=20))
     assert min(check.score for check in fitted.checks) < 0.6
 
 

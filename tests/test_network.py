@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from model.network import MoeNetwork, Shape, hats
+from model.layout import hats
+from model.network import MoeNetwork, Shape
 from model.paper import PaperNetwork
 from model.schema import Schema
 from tests.conftest import make_positions, make_schema
@@ -70,7 +71,9 @@ def theorem_2(network: MoeNetwork, columns: list[int], cells: torch.Tensor, m: i
     scores = [x_j @ wkq @ (c_mask + p[m]) / w**0.5 for x_j in x]
     # The gates' biases: one for the pair, and one for the company of columns the row has.
     company = sum(network.presence[0, head, m, j] for j in columns if j != m)
-    scores = [s + (0 if j == m else network.pair[0, head, m, j] + company) for s, j in zip(scores, columns, strict=True)]
+    scores = [
+        s + (0 if j == m else network.pair[0, head, m, j] + company) for s, j in zip(scores, columns, strict=True)
+    ]
     pi = torch.softmax(torch.stack(scores), 0)
     return torch.stack([pi[i] * (wlov @ x_j + g + d_m) for i, x_j in enumerate(x)]).sum(0)
 

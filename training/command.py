@@ -57,7 +57,7 @@ def _fit_dataset(dataset: Dataset, args: argparse.Namespace, progress: Progress)
     # A debugging aid of deterministic mode that costs a tenth.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     device = _check_device(args.device)
-    settings = choose_settings(args.preset, dataset.n_cells, args.epochs)
+    settings = choose_settings(args.preset, dataset.n_rows, dataset.n_cells, args.epochs)
     size = f"{len(dataset.schema.features)} features on {dataset.n_rows:,} rows ({dataset.n_held_out:,} held out)"
     progress.start(f"fitting {size}, preset {settings.preset}")
     started = time.monotonic()

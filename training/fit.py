@@ -1,6 +1,5 @@
 """Fit one network on all tables: seed, split, one plain loop, early stopping."""
 
-import copy
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from torch import Tensor, nn
 from model.errors import TableError
 from model.network import MoeNetwork
 from model.paper import PaperNetwork
+from training.keeping import Average, Keeper
 from training.objective import cell_losses, hide_cells, member_losses, trivial_answer
 from training.parallel import Team
 from training.settings import NETWORKS, FitSettings
@@ -84,15 +84,16 @@ def fit_network(
     torch.manual_seed(seed)
     schemas = [other.schema for other in beside]
     kind = NETWORKS[settings.preset]
-    network: Network = kind(dataset.schema, settings.shape, dataset.company(), beside=schemas).to(device)
+    known = {"company": dataset.company(), "n_known": dataset.n_known()}
+    network: Network = kind(dataset.schema, settings.shape, **known, beside=schemas).to(device)
     parts = [
         _prepare(network, [d.tables[i] for d in (dataset, *beside)], dataset, settings, seed + i)
         for i in range(len(dataset.tables))
     ]
     n_steps = settings.n_steps(sum(len(part.training[0]) for part in parts))
     optimizer = torch.optim.AdamW(_decay_groups(network, settings), lr=settings.learning_rate, fused=True)
-    average = _Average(network, settings.averaging)
-    keeper = _Keeper(network, settings)
+    average = Average(network, settings.averaging)
+    keeper = Keeper(network, settings)
     fitted = Fitted(network, settings, seed)
     total, since = 0.0, 0
     for step, batch in enumerate(_batches(parts, settings, n_steps, seed, team)):
@@ -106,7 +107,8 @@ def fit_network(
         average.update(network, step)
         total, since = total + loss.item() / settings.shape.n_members, since + 1
         if _is_check(step, n_steps, settings.n_checks):
-            score = keeper.offer(average.network, _validate(average.network, parts, settings))
+            scores = _validate(average.network, parts, settings)
+            score = keeper.offer(average.network, scores, is_last=step == n_steps - 1)
             fitted.checks.append(Check(step + 1, n_steps, total / since, score))
             report(fitted.checks[-1])
             total, since = 0.0, 0
@@ -117,9 +119,7 @@ def fit_network(
     return fitted
 
 
-def _prepare(
-    network: Network, tables: Sequence[FitTable], dataset: Dataset, settings: FitSettings, seed: int
-) -> _Part:
+def _prepare(network: Network, tables: Sequence[FitTable], dataset: Dataset, settings: FitSettings, seed: int) -> _Part:
     """Split the training rows of a table (one for each data set), for each member in its own way."""
     device, first = network.layout.word.device, tables[0]
     pools = [_pool(table, seed + 1000 * i) for i, table in enumerate(tables)]
@@ -262,48 +262,3 @@ def _validate(network: Network, parts: list[_Part], settings: FitSettings) -> Te
     known = trivial > 0  # a small table's few validation rows may hold no known cell
     relative = torch.where(known, torch.stack(scores) / trivial.clamp(min=1e-9), 0.0)
     return relative.sum(0) / known.sum(0).clamp(min=1)
-
-
-class _Average:
-    """An exponential moving average of the weights: what is checked and kept."""
-
-    def __init__(self, network: Network, memory: float) -> None:
-        self.memory = memory
-        self.network = copy.deepcopy(network) if memory > 0.0 else network
-
-    @torch.no_grad()
-    def update(self, network: Network, step: int) -> None:
-        if self.memory > 0.0:
-            # A short memory at first: the start is not worth remembering.
-            share = 1.0 - min(self.memory, (step + 1) / (step + 10))
-            torch._foreach_lerp_(list(self.network.parameters()), list(network.parameters()), share)
-
-
-class _Keeper:
-    """Keeps each member's best weights; tired when none has improved for a while."""
-
-    def __init__(self, network: Network, settings: FitSettings) -> None:
-        self.best = torch.full((settings.shape.n_members,), torch.inf)
-        self.weights = [weight.detach().clone() for weight in network.parameters()]
-        self.patience = settings.patience
-        self.idle = 0
-
-    @property
-    def tired(self) -> bool:
-        return self.idle >= self.patience
-
-    @torch.no_grad()
-    def offer(self, network: Network, scores: Tensor) -> float:
-        scores = scores.cpu()
-        better = scores < self.best
-        self.idle = 0 if bool(better.any()) else self.idle + 1
-        self.best = torch.where(better, scores, self.best)
-        for kept, weight in zip(self.weights, network.parameters(), strict=True):
-            # The member axis comes first in every weight of every network.
-            kept[better.to(kept.device)] = weight[better.to(kept.device)]
-        return float(scores.mean())
-
-    @torch.no_grad()
-    def restore(self, network: Network) -> None:
-        for weight, kept in zip(network.parameters(), self.weights, strict=True):
-            weight.copy_(kept)

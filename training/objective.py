@@ -6,7 +6,8 @@ Axis letters as in model.network: M members, B rows, S columns, K values.
 import torch
 from torch import Tensor
 
-from model.network import Answer, Layout, hats
+from model.layout import Layout, hats
+from model.network import Answer
 from training.settings import FitSettings
 
 

@@ -8,6 +8,11 @@ from model.paper import PaperNetwork
 NETWORKS: dict[str, type[MoeNetwork] | type[PaperNetwork]] = {"moe": MoeNetwork, "paper": PaperNetwork}
 # From this many cells on, one member fits as well as four and costs a quarter.
 MANY_CELLS = 1_000_000
+# Below so many rows chance has a large say, which more members average out at little cost.
+FEW_ROWS = 1_000
+# How strongly weights are pulled to zero: as so many rows' worth of evidence, within bounds.
+DECAY_ROWS = 100.0
+MOST_DECAY = 0.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,14 +36,15 @@ class FitSettings:
     # The share of rows in which more than the asked cell is hidden, at a rate of up to hide_most.
     hide_share: float = 0.0
     hide_most: float = 0.9
+    # How much a named target counts beside each other column.
     target_weight: float = 3.0
     # Rows that a member leaves out of its training to stop in time.
     validation_share: float = 0.25
     # Steps: a number of epochs if given, else a number of steps per training row within bounds.
     epochs: float | None = None
-    steps_per_row: float = 0.85
+    steps_per_row: float = 0.65
     min_steps: int = 300
-    max_steps: int = 900
+    max_steps: int = 1300
     n_checks: int = 25
     patience: int = 8
 
@@ -53,10 +59,10 @@ class FitSettings:
 PRESETS = {
     "moe": FitSettings(
         preset="moe",
-        shape=Shape(n_members=4, n_heads=8, d_head=8),
+        shape=Shape(n_members=4, n_heads=8, d_head=4),
         batch_rows=64,
-        learning_rate=6e-3,
-        weight_decay=0.3,
+        learning_rate=2e-2,
+        weight_decay=MOST_DECAY,
         value_decay=1.0,
         warm_up=0.05,
         cosine=True,
@@ -65,6 +71,8 @@ PRESETS = {
         bins_weight=0.3,
         point_weight=1.0,
         hide_share=0.5,
+        target_weight=30.0,
+        validation_share=0.02,
     ),
     "paper": FitSettings(
         preset="paper",
@@ -72,6 +80,7 @@ PRESETS = {
         # The reference takes 128 masked rows a step; one pass gives a masked row per column.
         batch_rows=16,
         learning_rate=1e-3,
+        target_weight=1.0,
         epochs=200,
         validation_share=0.1,
         patience=25,
@@ -79,12 +88,18 @@ PRESETS = {
 }
 
 
-def choose_settings(preset: str, n_cells: int, epochs: float | None = None) -> FitSettings:
+def choose_settings(preset: str, n_rows: int, n_cells: int, epochs: float | None = None) -> FitSettings:
     """The settings of a preset for tables of this size."""
     settings = PRESETS[preset]
     if epochs is not None:
         settings = replace(settings, epochs=epochs)
-    if preset == "moe" and n_cells > MANY_CELLS:
+    if preset != "moe":
+        return settings
+    settings = replace(settings, weight_decay=min(MOST_DECAY, DECAY_ROWS / max(n_rows, 1)))
+    if n_rows < FEW_ROWS:
+        shape = replace(settings.shape, n_members=8)
+        settings = replace(settings, shape=shape, learning_rate=1e-2, validation_share=0.15)
+    if n_cells > MANY_CELLS:
         shape = replace(settings.shape, n_members=1)
         settings = replace(settings, shape=shape, batch_rows=512, validation_share=0.05)
     return settings

@@ -58,13 +58,20 @@ class Dataset:
     def n_cells(self) -> int:
         return sum(table.positions.size for table in self.tables)
 
+    def n_known(self) -> NDArray[np.float32]:
+        """(F,): how many training rows know each feature."""
+        counts = np.zeros(len(self.schema.features), dtype=np.float32)
+        for table in self.tables:
+            counts[table.columns] += (~np.isnan(table.positions[~table.held_out])).sum(axis=0)
+        return counts
+
     def company(self) -> NDArray[np.float32]:
         """(F, F): of the training rows that know the one feature, the share that knows the other as well."""
         both = np.zeros((len(self.schema.features),) * 2, dtype=np.float32)
         for table in self.tables:
             known = (~np.isnan(table.positions[~table.held_out])).astype(np.float32)
             both[np.ix_(table.columns, table.columns)] += known.T @ known
-        return both / np.maximum(np.diag(both)[:, None], 1.0)
+        return (both / np.maximum(np.diag(both)[:, None], 1.0)).astype(np.float32)
 
 
 def load_family(
@@ -117,9 +124,7 @@ def build_dataset(
                 say(f"{raw.spec.name}: {column!r} left out ({reason})")
     _check_named(family, features, left_out)
     schema = Schema(tuple(features.values()))
-    tables = tuple(
-        _encode(raw, groups, schema, rows, out) for raw, rows, out in zip(raws, held, left_out, strict=True)
-    )
+    tables = tuple(_encode(raw, groups, schema, rows, out) for raw, rows, out in zip(raws, held, left_out, strict=True))
     links = tuple(_link(raw, groups, schema, out) for raw, out in zip(raws, left_out, strict=True))
     return Dataset(family.name, replace(schema, tables=links), tables, family.target)
 

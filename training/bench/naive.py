@@ -7,7 +7,8 @@ Axis letters as there; N = B * S masked copies.
 import torch
 from torch import Tensor
 
-from model.network import CLOSED, MoeNetwork, hats
+from model.layout import hats
+from model.network import CLOSED, MoeNetwork
 
 
 def naive_logits(network: MoeNetwork, columns: Tensor, positions: Tensor) -> Tensor:
@@ -41,7 +42,7 @@ def _heads(x: Tensor, network: MoeNetwork) -> Tensor:
 
 def _gate_bias(network: MoeNetwork, columns: Tensor, positions: Tensor) -> Tensor:
     """The pairs' biases and what the row's other cells add to them, (M, H, N, S, S); none towards itself."""
-    m, b, s = positions.shape
+    s = positions.shape[2]
     own = torch.eye(s, dtype=torch.bool)
     present = (~positions.isnan()).to(positions.dtype)  # (M, B, S)
     company = torch.einsum("mhqs,mbs->mhbq", network.presence_bias(columns, columns), present)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from training.figures import Record
 from training.bench.scale import write_table
+from training.figures import Record
 
 
 def run(quick: bool) -> list[Record]:

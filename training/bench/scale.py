@@ -86,7 +86,7 @@ def _fit_once(path: Path) -> dict[str, float]:
     start = time.monotonic()
     dataset = load_family(family_of_paths([path]))
     read = time.monotonic()
-    settings = choose_settings("moe", dataset.n_cells, epochs=1)
+    settings = choose_settings("moe", dataset.n_rows, dataset.n_cells, epochs=1)
     fit_network(dataset, settings)
     rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return {"read": read - start, "fit": time.monotonic() - read, "rss": rss}

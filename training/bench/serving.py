@@ -23,8 +23,8 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from training.figures import Record
 from training.bench.load_client import Job, Tally
+from training.figures import Record
 
 DEMO = Path("var/bundles/cars")
 BODY = json.dumps({"target": "mpg", "rows": [{"cylinders": 8, "weight": 3504, "year": 1970}]})

@@ -10,8 +10,8 @@ from torch import Tensor
 from model import codec
 from model.network import MoeNetwork, Shape
 from model.schema import Feature, Schema
-from training.figures import Record
 from training.bench.naive import naive_logits
+from training.figures import Record
 from training.settings import PRESETS
 
 # (columns, rows a step): fewer rows where the naive copies would not fit in memory.

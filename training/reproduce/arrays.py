@@ -44,6 +44,7 @@ def fit_side_by_side(
     cells = torch.from_numpy(np.stack(tests).astype(np.float32)).repeat_interleave(n_each, 0)  # (M, N, S - 1)
     columns, asked = torch.arange(n_columns), torch.tensor([n_columns])
     with torch.no_grad():
-        pieces = [fitted.network(columns, piece, asked).logits[:, 0] for piece in cells.split(500, dim=1)]
-    logits = torch.cat(pieces, dim=-1).unflatten(0, (len(datasets), n_each)).mean(1)  # (L, K, N)
+        parts = [cells[:, i : i + 500] for i in range(0, cells.shape[1], 500)]
+        logits = torch.cat([fitted.network(columns, part, asked).logits[:, 0] for part in parts], dim=-1)
+    logits = logits.view(len(datasets), n_each, *logits.shape[1:]).mean(1)  # (L, K, N)
     return [p.T.double().numpy() for p in logits.softmax(1)]

@@ -26,8 +26,8 @@ def fit_frames(frames: Mapping[str, pd.DataFrame], target: str, *, seed: int, ep
         for name, frame in frames.items():
             frame.to_parquet(Path(folder) / f"{name}.parquet", index=False)
         tables = tuple(TableSpec(name, Path(folder) / f"{name}.parquet") for name in frames)
-        dataset = load_family(Family("ours", tables, _kinds(frames), target), seed=seed)
-        fitted = fit_network(dataset, choose_settings("moe", dataset.n_cells, epochs), seed=seed)
+        dataset = load_family(Family("ours", tables, _kinds(frames), target), seed=seed, held_out=0.0)
+        fitted = fit_network(dataset, choose_settings("moe", dataset.n_rows, dataset.n_cells, epochs), seed=seed)
         bundle_fitted(fitted, dataset, Path(folder) / "bundle")
         return Predictor.load(Path(folder) / "bundle")
 

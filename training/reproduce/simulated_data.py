@@ -51,13 +51,13 @@ class Simulated:
 
 def published_seeds() -> list[int]:
     """The twenty seeds of the paper."""
-    generator = np.random.RandomState(2023)  # noqa: NPY002 (the paper's own generator)
+    generator = np.random.RandomState(2023)
     return [int(seed) for seed in generator.randint(10000, size=20)]
 
 
 def simulate(cell: Cell, seed: int) -> Simulated:
     """Draw one data set; the order of the draws is the paper's."""
-    draw = np.random.RandomState(seed)  # noqa: NPY002
+    draw = np.random.RandomState(seed)
     train, test = (_draw_covariates(draw, corr) for corr in (cell.corr, 1.0 - cell.corr))
     scales = noise_scales(cell)
     seen = np.concatenate([x + scales * draw.normal(size=x.shape) for x in (train, test)])
@@ -79,7 +79,7 @@ def _covariance(corr: float) -> Floats:
     return corr * np.ones((N_COVARIATES, N_COVARIATES)) + (1.0 - corr) * np.eye(N_COVARIATES)
 
 
-def _draw_covariates(draw: np.random.RandomState, corr: float) -> Floats:  # noqa: NPY002
+def _draw_covariates(draw: np.random.RandomState, corr: float) -> Floats:
     x: Floats = draw.multivariate_normal(np.zeros(N_COVARIATES), _covariance(corr), N_ROWS)
     x[:, :N_TURNED] *= -1.0
     return x
