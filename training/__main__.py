@@ -33,6 +33,12 @@ def _parser() -> argparse.ArgumentParser:
     fit.add_argument("tables", nargs="+", type=Path, metavar="TABLE", help="CSV or Parquet files, or one family.toml")
     fit.add_argument("--name", help="the model's name (default: the family's, or the first file's)")
     fit.add_argument("--target", help="a column to weigh more; any other can still be asked for")
+    fit.add_argument(
+        "--unlabelled",
+        type=Path,
+        metavar="FILE",
+        help="rows without the target from where the model will be used, with the first table's columns: adapt to them",
+    )
     _add_fit_options(fit)
     fit.set_defaults(command=_fit)
     demo = commands.add_parser("demo", help="fit the demo: eight real car tables in other names and units")

@@ -14,7 +14,7 @@ from model.bundle import check_free
 from model.errors import FamilyError
 from model.progress import Progress
 from training.family import Family, family_of_paths
-from training.tables import Dataset, load_family
+from training.tables import Dataset, FitTable, load_family
 
 
 def fit_files(paths: Sequence[Path], args: argparse.Namespace) -> None:
@@ -22,25 +22,48 @@ def fit_files(paths: Sequence[Path], args: argparse.Namespace) -> None:
     family = family_of_paths(paths, args.name)
     if args.target is not None:
         family = replace(family, target=args.target)
-    fit_family(family, args)
+    fit_family(family, args, unlabelled=args.unlabelled)
 
 
-def fit_family(family: Family, args: argparse.Namespace) -> None:
-    """Read a family, fit it and write its bundle; under torchrun, together with the other processes."""
+def fit_family(family: Family, args: argparse.Namespace, *, unlabelled: Path | None = None) -> None:
+    """Read a family, fit it and write its bundle; under torchrun, together with the other processes.
+
+    ``unlabelled``: rows without the target, with the columns of the first table, to adapt to.
+    """
     check_free(args.out, replace=args.force)
     is_first = os.environ.get("RANK", "0") == "0"
     progress = Progress(quiet=args.quiet or not is_first)
     progress.say(f"reading {len(family.tables)} table(s); seed {args.seed}")
+    family = family if unlabelled is None else _with_unlabelled(family, unlabelled, args.preset)
     dataset = load_family(family, max_rows=args.max_rows, seed=args.seed, say=progress.say)
-    _fit_dataset(dataset, args, progress)
+    there = None
+    if unlabelled is not None:
+        *labelled, there = dataset.tables
+        dataset = replace(dataset, tables=tuple(labelled))
+    _fit_dataset(dataset, args, progress, there)
 
 
-def _fit_dataset(dataset: Dataset, args: argparse.Namespace, progress: Progress) -> None:
+def _with_unlabelled(family: Family, path: Path, preset: str) -> Family:
+    """The family with one more table at its end: read like the first one, its target left unread."""
+    if family.target is None:
+        raise FamilyError("--unlabelled adapts the answers for one column: name it with --target or in family.toml")
+    if preset != "moe":
+        raise FamilyError(f"--unlabelled works with the preset moe, not with {preset!r}")
+    first = family.tables[0]
+    targets = {column for column, feature in first.rename.items() if feature == family.target} | {family.target}
+    taken = {table.name for table in family.tables}
+    name = path.stem if path.stem not in taken else f"{path.stem} (unlabelled)"
+    spec = replace(first, name=name, path=path, ignore=first.ignore | targets)
+    return replace(family, tables=(*family.tables, spec))
+
+
+def _fit_dataset(dataset: Dataset, args: argparse.Namespace, progress: Progress, there: FitTable | None) -> None:
     # Threads that wait by spinning for long lose all they have once a neighbour wants the same cores.
     os.environ.setdefault("GOMP_SPINCOUNT", "10000")
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # what determinism needs on a GPU
     import torch
 
+    from training.adapting import adapt_network
     from training.bundling import bundle_fitted
     from training.fit import Check, fit_network
     from training.parallel import join_team
@@ -67,6 +90,9 @@ def _fit_dataset(dataset: Dataset, args: argparse.Namespace, progress: Progress)
         last = fitted.checks[-1]
         if last.step < last.n_steps:
             progress.say(f"stopped early: no gain in {settings.patience} checks")
+        if there is not None:
+            adapt_network(fitted, [dataset], [there], seed=args.seed)
+            progress.say(f"adapted to {len(there.positions):,} rows without {dataset.target!r}")
         if not team.leads:
             return
         bundle, scores = bundle_fitted(fitted, dataset, args.out, force=args.force)

@@ -82,30 +82,22 @@ def fit_network(
     """
     team = team or Team()
     torch.manual_seed(seed)
-    schemas = [other.schema for other in beside]
-    kind = NETWORKS[settings.preset]
-    known = {"company": dataset.company(), "n_known": dataset.n_known()}
-    network: Network = kind(dataset.schema, settings.shape, **known, beside=schemas).to(device)
+    network = _start(dataset, settings, beside).to(device)
     parts = [
         _prepare(network, [d.tables[i] for d in (dataset, *beside)], dataset, settings, seed + i)
         for i in range(len(dataset.tables))
     ]
     n_steps = settings.n_steps(sum(len(part.training[0]) for part in parts))
-    optimizer = torch.optim.AdamW(_decay_groups(network, settings), lr=settings.learning_rate, fused=True)
+    optimizer = torch.optim.AdamW(decay_groups(network, settings), lr=settings.learning_rate, fused=True)
     average = Average(network, settings.averaging)
     keeper = Keeper(network, settings)
     fitted = Fitted(network, settings, seed)
     total, since = 0.0, 0
     for step, batch in enumerate(_batches(parts, settings, n_steps, seed, team)):
         for group in optimizer.param_groups:
-            group["lr"] = settings.learning_rate * _pace(step / n_steps, settings)
-        loss = _losses(network, batch, settings).sum()
-        optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        _settle_gradients(network, settings, team)
-        optimizer.step()
+            group["lr"] = settings.learning_rate * pace(step / n_steps, settings)
+        total, since = total + _learn(network, optimizer, batch, settings, team), since + 1
         average.update(network, step)
-        total, since = total + loss.item() / settings.shape.n_members, since + 1
         if _is_check(step, n_steps, settings.n_checks):
             scores = _validate(average.network, parts, settings)
             score = keeper.offer(average.network, scores, is_last=step == n_steps - 1)
@@ -117,6 +109,28 @@ def fit_network(
     keeper.restore(network)
     network.eval()
     return fitted
+
+
+def _start(dataset: Dataset, settings: FitSettings, beside: Sequence[Dataset]) -> Network:
+    return NETWORKS[settings.preset](
+        dataset.schema,
+        settings.shape,
+        dataset.company(),
+        n_known=dataset.n_known(),
+        beside=[other.schema for other in beside],
+    )
+
+
+def _learn(
+    network: Network, optimizer: torch.optim.Optimizer, batch: "_Batch", settings: FitSettings, team: Team
+) -> float:
+    """One step; returns the mean loss of a member."""
+    loss = _losses(network, batch, settings).sum()
+    optimizer.zero_grad()
+    loss.backward()  # type: ignore[no-untyped-call]
+    _settle_gradients(network, settings, team)
+    optimizer.step()
+    return loss.item() / settings.shape.n_members
 
 
 def _prepare(network: Network, tables: Sequence[FitTable], dataset: Dataset, settings: FitSettings, seed: int) -> _Part:
@@ -214,7 +228,7 @@ class _Deck:
         return drawn
 
 
-def _decay_groups(network: Network, settings: FitSettings) -> list[dict[str, object]]:
+def decay_groups(network: Network, settings: FitSettings) -> list[dict[str, object]]:
     """Weights by how strongly they are pulled to zero: biases not at all, lone values the most."""
     free: list[nn.Parameter] = []
     values: list[nn.Parameter] = []
@@ -228,7 +242,7 @@ def _decay_groups(network: Network, settings: FitSettings) -> list[dict[str, obj
     return [{"params": params, "weight_decay": decay} for params, decay in decays if params]
 
 
-def _pace(done: float, settings: FitSettings) -> float:
+def pace(done: float, settings: FitSettings) -> float:
     """The learning rate's factor: a linear rise, then a fall along a cosine."""
     if done < settings.warm_up:
         return (done + 1e-3) / (settings.warm_up + 1e-3)

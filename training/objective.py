@@ -27,11 +27,16 @@ def hide_cells(truth: Tensor, share: float, most: float, generator: torch.Genera
 def cell_losses(answer: Answer, truth: Tensor, layout: Layout, columns: Tensor, settings: FitSettings) -> Tensor:
     """The loss of each known cell, 0 where the truth is missing, (M, S, B)."""
     wanted = hats(truth.transpose(1, 2), layout.word.shape[1])  # (M, S, K, B)
+    return wanted_losses(answer, wanted, layout, columns, settings)
+
+
+def wanted_losses(answer: Answer, wanted: Tensor, layout: Layout, columns: Tensor, settings: FitSettings) -> Tensor:
+    """The same for wanted distributions over the values, (M, S, K, B); all zeros where nothing is wanted."""
     surprise = -(wanted * answer.logits.log_softmax(2)).sum(2)
     if settings.point_weight == 0.0:
         return surprise * settings.bins_weight
     standard = (wanted * layout.standard.index_select(1, columns).unsqueeze(-1)).sum(2)
-    error = (answer.point - standard).square() * ~truth.isnan().transpose(1, 2)
+    error = (answer.point - standard).square() * (wanted.sum(2) > 0)
     as_number = settings.bins_weight * surprise + settings.point_weight * error
     return torch.where(layout.is_number[columns].unsqueeze(-1), as_number, surprise)
 

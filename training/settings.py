@@ -46,7 +46,7 @@ class FitSettings:
     min_steps: int = 300
     max_steps: int = 1300
     n_checks: int = 25
-    patience: int = 8
+    patience: int = 25
 
     def n_steps(self, n_rows: int) -> int:
         one_epoch = max(1, -(-n_rows // self.batch_rows))
@@ -83,7 +83,6 @@ PRESETS = {
         target_weight=1.0,
         epochs=200,
         validation_share=0.1,
-        patience=25,
     ),
 }
 

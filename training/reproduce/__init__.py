@@ -4,6 +4,7 @@ The product never imports this package. Each study is a module with ``run(option
 prints its own tables as Markdown, as BENCHMARKS.md shows them.
 """
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
@@ -29,6 +30,8 @@ class Options:
 
 def run_study(study: str, options: Options, json_file: Path | None) -> None:
     """Run one study, print its tables and, if asked, write its records."""
+    # Threads that wait by spinning for long lose all they have once a neighbour wants the same cores.
+    os.environ.setdefault("GOMP_SPINCOUNT", "10000")
     module = f"training.reproduce.{study.replace('-', '_')}"
     try:
         run: Callable[[Options], list[Record]] = import_module(module).run

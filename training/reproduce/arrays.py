@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from model import codec
 from model.schema import Feature, Schema
+from training.adapting import adapt_network
 from training.fit import fit_network
 from training.settings import FitSettings
 from training.tables import Dataset, FitTable
@@ -34,13 +35,23 @@ def to_dataset(x: Bins, y: Bins, n_levels: Sequence[int]) -> Dataset:
 
 
 def fit_side_by_side(
-    datasets: Sequence[Dataset], tests: Sequence[Bins], settings: FitSettings, seed: int
+    datasets: Sequence[Dataset],
+    tests: Sequence[Bins],
+    settings: FitSettings,
+    seed: int,
+    *,
+    unlabelled: bool = False,
 ) -> list[Floats]:
-    """Fit each data set on its own, all in one pass; p(y | x) of each one's test rows, (N, K)."""
+    """Fit each data set on its own, all in one pass; p(y | x) of each one's test rows, (N, K).
+
+    With ``unlabelled`` the fit may see the test rows' covariates, never their target.
+    """
     n_each = settings.shape.n_members
     shape = replace(settings.shape, n_members=n_each * len(datasets))
     fitted = fit_network(datasets[0], replace(settings, shape=shape), seed=seed, beside=datasets[1:])
     n_columns = len(datasets[0].schema.features) - 1
+    if unlabelled:
+        adapt_network(fitted, datasets, [_without_target(x) for x in tests], seed=seed)
     cells = torch.from_numpy(np.stack(tests).astype(np.float32)).repeat_interleave(n_each, 0)  # (M, N, S - 1)
     columns, asked = torch.arange(n_columns), torch.tensor([n_columns])
     with torch.no_grad():
@@ -48,3 +59,9 @@ def fit_side_by_side(
         logits = torch.cat([fitted.network(columns, part, asked).logits[:, 0] for part in parts], dim=-1)
     logits = logits.view(len(datasets), n_each, *logits.shape[1:]).mean(1)  # (L, K, N)
     return [p.T.double().numpy() for p in logits.softmax(1)]
+
+
+def _without_target(x: Bins) -> FitTable:
+    return FitTable(
+        "there", np.arange(x.shape[1]), x.astype(np.float32), np.zeros(len(x), dtype=bool), x[:0].astype(float)
+    )

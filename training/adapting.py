@@ -1,0 +1,204 @@
+"""Adapt a fitted network to where it will be used, from rows without the target (``--unlabelled``).
+
+Between the labelled rows and those the model will meet, the columns may relate to each other in other ways. If columns
+are measured with noise, p(target | columns) then changes too: a column that others confirm can be believed more.
+How much, follows from two assumptions: the target depends on the true values as before, and every column, the
+target too, is measured with noise of the same share of its variance, the largest that the labelled rows allow
+(the smallest eigenvalue of their correlations). Half of that share is taken: nothing in the data can tell how
+much of what is unexplained is noise of the columns, and how much the target's own.
+
+The reckoning is linear, in normal scores, and only its *change* is used: how much more probable each value of the
+target becomes for a row. The network's own answers, changed so, are what it then learns for the unlabelled rows.
+Axis letters: L data sets, M members, N rows, S columns, J number columns, K values of the target, B rows in a batch.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from model.errors import FamilyError
+from model.layout import hats
+from model.network import MoeNetwork
+from training.fit import Fitted, decay_groups, pace
+from training.objective import hide_cells, member_losses, wanted_losses
+from training.settings import FitSettings
+from training.tables import Dataset, FitTable
+
+Floats = NDArray[np.float64]
+
+NOISE_SHARE = 0.5
+LEARNING_RATE = 5e-3
+STEPS_PER_ROW = 0.25
+FEWEST_STEPS, MOST_STEPS = 200, 600
+# No direction of the true values is taken to be quite without variance, and no answer to be quite impossible.
+LEAST_VARIANCE = 0.02
+LEAST_CHANCE = 1e-4
+
+
+def adapt_network(
+    fitted: Fitted, datasets: Sequence[Dataset], unlabelled: Sequence[FitTable], *, seed: int = 0
+) -> Fitted:
+    """Continue a fit on the unlabelled rows of each data set (one table each, of the same form)."""
+    network, dataset = fitted.network, datasets[0]
+    if dataset.target is None:
+        raise FamilyError("unlabelled rows can only be used for a target: name one, with --target or in family.toml")
+    target = dataset.schema.index[dataset.target]
+    if not isinstance(network, MoeNetwork) or not bool(network.layout.is_number[target]):
+        raise FamilyError(f"unlabelled rows are of use for number and ordinal targets; {dataset.target!r} is neither")
+    columns = torch.from_numpy(unlabelled[0].columns)
+    rows = torch.from_numpy(np.stack([table.positions for table in unlabelled]))  # (L, N, S)
+    wanted = np.stack(
+        [
+            _shift(answer, data, table, target)
+            for answer, data, table in zip(_ask(network, columns, rows, target), datasets, unlabelled, strict=True)
+        ]
+    )
+    _learn(network, fitted.settings, (columns, rows, torch.from_numpy(wanted).float()), target, seed)
+    return fitted
+
+
+@torch.no_grad()
+def _ask(network: MoeNetwork, columns: Tensor, rows: Tensor, target: int) -> list[Floats]:
+    """The network's own answers for the unlabelled rows of each data set, (N, K)."""
+    n_each = network.shape.n_members // len(rows)
+    cells = rows.repeat_interleave(n_each, 0)
+    parts = [cells[:, i : i + 500] for i in range(0, cells.shape[1], 500)]
+    logits = torch.cat([network(columns, part, torch.tensor([target])).logits[:, 0] for part in parts], dim=-1)
+    logits = logits.view(len(rows), n_each, *logits.shape[1:]).mean(1)  # (L, K, N)
+    return [p.T.double().numpy() for p in logits.softmax(1)]
+
+
+def _shift(answer: Floats, dataset: Dataset, table: FitTable, target: int) -> Floats:
+    """The network's answers (N, K), changed as the linear reckoning changes from the one law to the other."""
+    scores = NormalScores(dataset)
+    columns = [int(c) for c in table.columns if c != target and dataset.schema.features[int(c)].is_number]
+    labelled = scores.of_rows([*columns, target], must_know=target)
+    there = scores.of_table(table, columns)
+    if len(columns) == 0 or len(labelled) < 20 or len(there) < 20:
+        return answer
+    before, after = reckon(labelled, there, noise_share=NOISE_SHARE)
+    k = dataset.schema.features[target].n_values
+    edges = scores.edges(target)
+    change = _chances(there, after, edges) / _chances(there, before, edges)  # (N, k)
+    shifted = np.zeros_like(answer)
+    shifted[:, :k] = answer[:, :k] * change
+    total: Floats = shifted.sum(1, keepdims=True)
+    return np.asarray(shifted / total, dtype=np.float64)
+
+
+class NormalScores:
+    """Cells of number features as normal scores: 0 where missing, which is their mean."""
+
+    def __init__(self, dataset: Dataset) -> None:
+        self.dataset = dataset
+
+    def _score(self, feature: int, positions: NDArray[np.float32]) -> Floats:
+        from model.codec import score_values
+
+        first = score_values(np.asarray(self.dataset.schema.features[feature].shares), 1)[:, 0]
+        known = ~np.isnan(positions)
+        return np.where(known, np.interp(np.where(known, positions, 0.0), np.arange(len(first)), first), 0.0)
+
+    def of_table(self, table: FitTable, features: Sequence[int]) -> Floats:
+        """(N, features); a feature the table lacks is all zeros."""
+        at = {int(feature): j for j, feature in enumerate(table.columns)}
+        lacking = np.full(len(table.positions), np.nan, dtype=np.float32)
+        cells = [self._score(f, table.positions[:, at[f]] if f in at else lacking) for f in features]
+        return np.stack(cells, axis=1) if cells else np.zeros((len(table.positions), 0))
+
+    def of_rows(self, features: Sequence[int], *, must_know: int) -> Floats:
+        """All training rows that know one feature, (N, features)."""
+        parts = [np.zeros((0, len(features)))]
+        for table in self.dataset.tables:
+            if must_know in table.columns:
+                mine = table.positions[:, list(table.columns).index(must_know)]
+                keep = ~table.held_out & ~np.isnan(mine)
+                parts.append(self.of_table(replace(table, positions=table.positions[keep]), features))
+        return np.concatenate(parts)
+
+    def edges(self, feature: int) -> Floats:
+        """The normal scores between which each value lies, (K + 1,)."""
+        from scipy.special import ndtri
+
+        shares = np.asarray(self.dataset.schema.features[feature].shares)
+        ends = np.concatenate([[0.0], np.cumsum(shares / shares.sum())])
+        ends[-1] = 1.0
+        edges: Floats = ndtri(ends)
+        return edges
+
+
+def reckon(labelled: Floats, there: Floats, *, noise_share: float) -> tuple[tuple[Floats, float], tuple[Floats, float]]:
+    """The linear regression of the target (last column of ``labelled``) here and there: slopes and variance left."""
+    both = np.cov(labelled.T, bias=True)
+    seen, with_target, variance = both[:-1, :-1], both[:-1, -1], both[-1, -1]
+    n = len(seen)
+    spread = np.sqrt(np.maximum(np.diag(both), 1e-9))
+    least = float(np.linalg.eigvalsh(both / np.outer(spread, spread))[0])
+    noise = np.diag(noise_share * max(least, 0.0) * np.diag(seen))
+    true = _lift(seen - noise)
+    effects = np.linalg.solve(true, with_target)
+    seen_there = np.cov(there.T, bias=True).reshape(n, n)
+    true_there = _lift(seen_there - noise)
+    left = max(float(variance - effects @ true @ effects), LEAST_VARIANCE)
+    return (
+        _regress(seen + 1e-6 * np.eye(n), with_target, float(variance)),
+        _regress(true_there + noise, true_there @ effects, float(effects @ true_there @ effects) + left),
+    )
+
+
+def _regress(seen: Floats, with_target: Floats, variance: float) -> tuple[Floats, float]:
+    slopes = np.asarray(np.linalg.solve(seen, with_target), dtype=np.float64)
+    return slopes, max(variance - float(with_target @ slopes), LEAST_VARIANCE / 2)
+
+
+def _lift(covariance: Floats) -> Floats:
+    values, vectors = np.linalg.eigh(covariance)
+    return np.asarray((vectors * np.maximum(values, LEAST_VARIANCE)) @ vectors.T, dtype=np.float64)
+
+
+def _chances(rows: Floats, line: tuple[Floats, float], edges: Floats) -> Floats:
+    from scipy.special import ndtr
+
+    slopes, variance = line
+    below = ndtr((edges - (rows @ slopes)[:, None]) / np.sqrt(variance))
+    chances: Floats = np.diff(below, axis=1) + LEAST_CHANCE
+    return chances
+
+
+def _learn(
+    network: MoeNetwork, settings: FitSettings, there: tuple[Tensor, Tensor, Tensor], target: int, seed: int
+) -> None:
+    """Learn the wanted answers (L, N, K) for the rows (L, N, S), and their other columns as ever."""
+    columns, rows, wanted = there
+    n_sets, n_rows, _ = rows.shape
+    m = network.shape.n_members
+    owner = torch.arange(n_sets).repeat_interleave(m // n_sets).unsqueeze(1)
+    asked = torch.cat([columns[columns != target], torch.tensor([target])])
+    weights = torch.ones(len(asked))
+    weights[-1] = settings.target_weight
+    keep = columns != target
+    generator = torch.Generator().manual_seed(seed)
+    optimizer = torch.optim.AdamW(decay_groups(network, settings), lr=LEARNING_RATE, fused=True)
+    n_steps = int(np.clip(STEPS_PER_ROW * n_rows, FEWEST_STEPS, MOST_STEPS))
+    n_values = network.layout.word.shape[1]
+    network.train()
+    for step in range(n_steps):
+        for group in optimizer.param_groups:
+            group["lr"] = LEARNING_RATE * pace(step / n_steps, settings)
+        drawn = torch.randint(n_rows, (m, settings.batch_rows), generator=generator)
+        truth = rows[owner, drawn][..., keep]  # (M, B, S)
+        seen = hide_cells(truth, settings.hide_share, settings.hide_most, generator)
+        soft = wanted[owner, drawn].permute(0, 2, 1).unsqueeze(1)  # (M, 1, K, B)
+        want = torch.cat([hats(truth.transpose(1, 2), n_values), soft], dim=1)
+        answer = network(columns[keep], seen, asked)
+        losses = wanted_losses(answer, want, network.layout, asked, settings)
+        known = torch.cat([truth, torch.zeros_like(truth[..., :1])], dim=-1)
+        loss = member_losses(losses, known, weights).sum()
+        optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+    network.eval()
