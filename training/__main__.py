@@ -58,6 +58,9 @@ def _parser() -> argparse.ArgumentParser:
     reproduce.add_argument("--json", type=Path, metavar="FILE", help="also write the figures as JSON")
     reproduce.add_argument("--seeds", type=_count, metavar="N", help="the first N seeds only (default: all)")
     reproduce.add_argument("--quick", action="store_true", help="a small form, for trying it out")
+    reproduce.add_argument(
+        "--published-grids", action="store_true", help="try all the paper's settings of its baselines: takes days"
+    )
     reproduce.set_defaults(command=_reproduce)
     return parser
 
@@ -122,7 +125,7 @@ def _bench(args: argparse.Namespace) -> None:
 def _reproduce(args: argparse.Namespace) -> None:
     from training.reproduce import Options, run_study
 
-    run_study(args.study, Options(args.seeds, args.quick), args.json)
+    run_study(args.study, Options(args.seeds, args.quick, args.published_grids), args.json)
 
 
 if __name__ == "__main__":

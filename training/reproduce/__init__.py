@@ -22,10 +22,15 @@ class StudyError(TabglotError):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How much of a study to run: ``n_seeds`` of its seeds (None: all), ``quick`` for a small form of it."""
+    """How much of a study to run: ``n_seeds`` of its seeds (None: all), ``quick`` for a small form of it.
+
+    ``published_grids``: choose the settings of scikit-learn's peers over all that the paper tried, which takes
+    days for the simulated study, instead of over a few.
+    """
 
     n_seeds: int | None = None
     quick: bool = False
+    published_grids: bool = False
 
 
 def run_study(study: str, options: Options, json_file: Path | None) -> None:

@@ -54,7 +54,8 @@ def _answers(method: str, cars: tuple[Bins, Bins, Bins], n_seeds: int, options: 
     if method in PEERS:
         # Logistic regression draws nothing: one seed tells all.
         seeds = range(1 if method == "lr" else n_seeds)
-        return [probabilities(method, x, y, x_test, n_classes=N_CLASSES, quick=options.quick, seed=s) for s in seeds]
+        quick = not options.published_grids
+        return [probabilities(method, x, y, x_test, n_classes=N_CLASSES, quick=quick, seed=s) for s in seeds]
     settings = PRESETS["paper"] if method == "paper" else choose_settings("moe", len(x), x.size + len(x))
     if options.quick:
         settings = replace(settings, epochs=3.0)

@@ -74,7 +74,7 @@ def _fit(data: Sequence[Simulated], settings: FitSettings, *, unlabelled: bool =
 
 def _peer(data: Sequence[Simulated], options: Options, *, name: str) -> list[Floats]:
     with ProcessPoolExecutor(2) as pool:
-        return list(pool.map(partial(_one_peer, name=name, quick=options.quick), data))
+        return list(pool.map(partial(_one_peer, name=name, quick=not options.published_grids), data))
 
 
 def _one_peer(data: Simulated, *, name: str, quick: bool) -> Floats:
