@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
-import torch
 
 from model.progress import Progress
 from training.figures import Record, average, format_table
@@ -63,7 +62,6 @@ def _answers(method: str, cars: tuple[Bins, Bins, Bins], n_seeds: int, options: 
 
 
 def _fit(cars: tuple[Bins, Bins, Bins], settings: FitSettings, n_seeds: int) -> list[Floats]:
-    torch.set_num_threads(2)
     x, y, x_test = cars
     dataset = to_dataset(x, y, [N_CLASSES] * (x.shape[1] + 1))
     answers: list[Floats] = []

@@ -11,7 +11,6 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
-import torch
 
 from model.progress import Progress
 from training.figures import Record, average, format_table
@@ -67,7 +66,6 @@ def _paper(data: Sequence[Simulated], options: Options) -> list[Floats]:
 
 
 def _fit(data: Sequence[Simulated], settings: FitSettings, *, unlabelled: bool = False) -> list[Floats]:
-    torch.set_num_threads(2)
     datasets = [to_dataset(one.x, one.y, [N_BINS] * (one.x.shape[1] + 1)) for one in data]
     return fit_side_by_side(datasets, [one.x_test for one in data], settings, seed=0, unlabelled=unlabelled)
 
