@@ -46,8 +46,8 @@ def test_a_value_that_holds_most_rows_gets_a_knot_and_the_rest_keep_theirs():
 
 def test_hats_around_a_position_add_up_to_one_and_missing_has_none():
     weights = hats(torch.tensor([0.0, 2.25, torch.nan, 4.0]), 5)
-    assert weights.sum(dim=1).tolist() == [1.0, 1.0, 0.0, 1.0]
-    assert weights[1].tolist() == [0.0, 0.0, 0.75, 0.25, 0.0]
+    assert weights.sum(dim=0).tolist() == [1.0, 1.0, 0.0, 1.0]
+    assert weights[:, 1].tolist() == [0.0, 0.0, 0.75, 0.25, 0.0]
 
 
 def test_values_beyond_the_ends_are_clamped_and_nan_stays():
