@@ -23,6 +23,7 @@ from torch import Tensor
 from model.errors import FamilyError
 from model.layout import hats
 from model.network import MoeNetwork
+from model.paper import PaperNetwork
 from training.fit import Fitted, decay_groups, pace
 from training.objective import hide_cells, member_losses, wanted_losses
 from training.settings import FitSettings
@@ -54,7 +55,9 @@ def adapt_network(
     wanted = np.stack(
         [
             _shift(answer, data, table, target)
-            for answer, data, table in zip(_ask(network, columns, rows, target), datasets, unlabelled, strict=True)
+            for answer, data, table in zip(
+                ask_members(network, columns, rows, target), datasets, unlabelled, strict=True
+            )
         ]
     )
     _learn(network, fitted.settings, (columns, rows, torch.from_numpy(wanted).float()), target, seed)
@@ -62,8 +65,8 @@ def adapt_network(
 
 
 @torch.no_grad()
-def _ask(network: MoeNetwork, columns: Tensor, rows: Tensor, target: int) -> list[Floats]:
-    """The network's own answers for the unlabelled rows of each data set, (N, K)."""
+def ask_members(network: MoeNetwork | PaperNetwork, columns: Tensor, rows: Tensor, target: int) -> list[Floats]:
+    """What the members of each data set say together of the target for its rows (L, N, S), each (N, K)."""
     n_each = network.shape.n_members // len(rows)
     cells = rows.repeat_interleave(n_each, 0)
     parts = [cells[:, i : i + 500] for i in range(0, cells.shape[1], 500)]

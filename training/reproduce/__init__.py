@@ -13,8 +13,6 @@ from pathlib import Path
 from model.errors import TabglotError
 from training.figures import Record, write_records
 
-STUDIES = ("simulated", "auto-mpg", "toy-corpus", "analogies", "overlap")
-
 
 class StudyError(TabglotError):
     """A study cannot be run as asked."""

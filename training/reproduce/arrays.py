@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from model import codec
 from model.schema import Feature, Schema
-from training.adapting import adapt_network
+from training.adapting import adapt_network, ask_members
 from training.fit import fit_network
 from training.settings import FitSettings
 from training.tables import Dataset, FitTable
@@ -46,19 +46,13 @@ def fit_side_by_side(
 
     With ``unlabelled`` the fit may see the test rows' covariates, never their target.
     """
-    n_each = settings.shape.n_members
-    shape = replace(settings.shape, n_members=n_each * len(datasets))
+    shape = replace(settings.shape, n_members=settings.shape.n_members * len(datasets))
     fitted = fit_network(datasets[0], replace(settings, shape=shape), seed=seed, beside=datasets[1:])
     n_columns = len(datasets[0].schema.features) - 1
     if unlabelled:
         adapt_network(fitted, datasets, [_without_target(x) for x in tests], seed=seed)
-    cells = torch.from_numpy(np.stack(tests).astype(np.float32)).repeat_interleave(n_each, 0)  # (M, N, S - 1)
-    columns, asked = torch.arange(n_columns), torch.tensor([n_columns])
-    with torch.no_grad():
-        parts = [cells[:, i : i + 500] for i in range(0, cells.shape[1], 500)]
-        logits = torch.cat([fitted.network(columns, part, asked).logits[:, 0] for part in parts], dim=-1)
-    logits = logits.view(len(datasets), n_each, *logits.shape[1:]).mean(1)  # (L, K, N)
-    return [p.T.double().numpy() for p in logits.softmax(1)]
+    rows = torch.from_numpy(np.stack(tests).astype(np.float32))  # (L, N, S - 1)
+    return ask_members(fitted.network, torch.arange(n_columns), rows, n_columns)
 
 
 def _without_target(x: Bins) -> FitTable:

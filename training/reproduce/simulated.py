@@ -95,9 +95,7 @@ RUNS: Mapping[str, Callable[[Sequence[Simulated], Options], list[Floats]]] = {
 
 def _methods(options: Options) -> list[str]:
     """The quick form leaves out what is slow even with small grids."""
-    return [
-        method for method in RUNS if not options.quick or method in ("ours", "ours_unlabelled", "paper", "lr", "limit")
-    ]
+    return [method for method in RUNS if not options.quick or method in QUICK_METHODS]
 
 
 def _published(cells: Sequence[Cell]) -> Iterator[Record]:

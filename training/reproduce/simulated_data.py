@@ -16,7 +16,7 @@ Bins = NDArray[np.int64]
 
 N_ROWS, N_COVARIATES, N_BINS = 2000, 5, 10
 N_TURNED = N_COVARIATES // 2
-# Points in a box for the limits: the standard error of a probability is then below .01.
+# Points in a box for the limits.
 N_POINTS = 128
 
 
