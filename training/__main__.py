@@ -61,6 +61,15 @@ def _parser() -> argparse.ArgumentParser:
     reproduce.add_argument(
         "--published-grids", action="store_true", help="try all the paper's settings of its baselines: takes days"
     )
+    reproduce.add_argument(
+        "--only", type=_names, metavar="A,B", help="simulated, auto-mpg, overlap: some of the methods (default: all)"
+    )
+    reproduce.add_argument(
+        "--resume",
+        type=Path,
+        metavar="FILE",
+        help="simulated, overlap: keep figures here, and go on from what is there",
+    )
     reproduce.set_defaults(command=_reproduce)
     return parser
 
@@ -89,6 +98,10 @@ def _natural(text: str, least: int = 0) -> int:
 
 def _count(text: str) -> int:
     return _natural(text, least=1)
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
 def _positive(text: str) -> float:
@@ -125,7 +138,7 @@ def _bench(args: argparse.Namespace) -> None:
 def _reproduce(args: argparse.Namespace) -> None:
     from training.reproduce import Options, run_study
 
-    run_study(args.study, Options(args.seeds, args.quick, args.published_grids), args.json)
+    run_study(args.study, Options(args.seeds, args.quick, args.published_grids, args.only, args.resume), args.json)
 
 
 if __name__ == "__main__":

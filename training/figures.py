@@ -1,10 +1,12 @@
 """Figures of benchmarks and studies: one record each, printed beside each other and written as JSON."""
 
+import contextlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -34,6 +36,31 @@ def write_records(records: Sequence[Record], file: Path) -> None:
     aside = file.with_name(f".{file.name}.{os.getpid()}")
     aside.write_text(json.dumps([asdict(record) for record in records], indent=1) + "\n", encoding="utf-8")
     aside.replace(file)
+
+
+class Ledger:
+    """Figures of a long run, kept line by line as they are found: a run that was broken off goes on from there.
+
+    Several runs may share a file. It does not know the code that made a figure: start anew after changing it.
+    """
+
+    def __init__(self, file: Path | None) -> None:
+        self.file = file
+        self.known: dict[str, Any] = {}
+        if file is not None and file.is_file():
+            # A line that was cut short by a crash is found again.
+            for line in file.read_text(encoding="utf-8").splitlines():
+                with contextlib.suppress(json.JSONDecodeError):
+                    self.known.update(json.loads(line))
+
+    def find(self, key: str, work: Callable[[], Any]) -> Any:
+        """The figures under a key; they are worked out, and kept, if they are not there yet."""
+        if key not in self.known:
+            self.known[key] = work()
+            if self.file is not None:
+                with self.file.open("a", encoding="utf-8") as lines:
+                    lines.write(json.dumps({key: self.known[key]}) + "\n")
+        return self.known[key]
 
 
 def format_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -5,7 +5,7 @@ prints its own tables as Markdown, as BENCHMARKS.md shows them.
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -23,12 +23,22 @@ class Options:
     """How much of a study to run: ``n_seeds`` of its seeds (None: all), ``quick`` for a small form of it.
 
     ``published_grids``: choose the settings of scikit-learn's peers over all that the paper tried, which takes
-    days for the simulated study, instead of over a few.
+    days for the simulated study, instead of over a few. ``only``: some of a study's methods (None: all).
+    ``ledger``: a file that keeps figures as they are found, for the studies that take hours.
     """
 
     n_seeds: int | None = None
     quick: bool = False
     published_grids: bool = False
+    only: tuple[str, ...] | None = None
+    ledger: Path | None = None
+
+    def choose(self, methods: Sequence[str]) -> list[str]:
+        """Those of a study's methods that were asked for."""
+        unknown = [method for method in self.only or () if method not in methods]
+        if unknown:
+            raise StudyError(f"no method {', '.join(unknown)} here; there are {', '.join(methods)}")
+        return [method for method in methods if self.only is None or method in self.only]
 
 
 def run_study(study: str, options: Options, json_file: Path | None) -> None:

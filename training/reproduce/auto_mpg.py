@@ -38,7 +38,7 @@ def run(options: Options) -> list[Record]:
         for metric, value in zip(METRICS, figures, strict=True)
     ]
     records += load_recorded()
-    methods = ("ours", "paper", *PEERS)
+    methods = options.choose(("ours", "paper", *PEERS))
     for done, method in enumerate(methods):
         answers = _answers(method, (x, y, x_test), n_seeds, options)
         records += list(_score(method, answers, y_test))

@@ -11,6 +11,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
 from model.progress import Progress
-from training.figures import Record, average, format_table
+from training.figures import Ledger, Record, average, format_table
 from training.reproduce import Options
 from training.reproduce.ours import fit_frames, probability_of
 from training.reproduce.overlap_cut import Piece, cut, hide_labels, only_labelled
@@ -50,9 +51,9 @@ class Setting:
         pieces = cut(case.frame, case.target, seed, n_rows=self.n_rows)
         return pieces if self.is_labelled else hide_labels(pieces, case.target, seed)
 
-    def methods(self, models: Sequence[str]) -> list[str]:
-        ours = ["ours"] if self.is_labelled else ["ours", LABELLED_ONLY]
-        return ours + [f"{model}_{form}" for model in models for form in FORMS]
+    def has(self, method: str) -> bool:
+        """Whether a method makes sense here."""
+        return method != LABELLED_ONLY or not self.is_labelled
 
 
 SETTINGS = (Setting("all rows"), Setting("100 rows", n_rows=100), Setting("5 % of labels", is_labelled=False))
@@ -78,7 +79,9 @@ def run(options: Options) -> list[Record]:
     progress.start(f"{len(names)} tables, {len(SETTINGS)} settings, {len(seeds)} seed(s)")
     tell = _count_to(len(names) * len(SETTINGS) * len(seeds), progress)
     epochs = QUICK_EPOCHS if options.quick else None
-    figures = {s: list(measure(s, names, seeds, models, epochs=epochs, tell=tell)) for s in SETTINGS}
+    methods = options.choose(["ours", LABELLED_ONLY, *(f"{model}_{form}" for model in models for form in FORMS)])
+    ledger = Ledger(options.ledger)
+    figures = {s: list(measure(s, names, seeds, methods, epochs=epochs, ledger=ledger, tell=tell)) for s in SETTINGS}
     progress.close()
     records: list[Record] = []
     for setting, measured in figures.items():
@@ -99,9 +102,10 @@ def measure(
     setting: Setting,
     names: Sequence[str],
     seeds: Sequence[int],
-    models: Sequence[str],
+    methods: Sequence[str],
     *,
     epochs: float | None = None,
+    ledger: Ledger,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Iterator[Figure]:
     """Every method on every cut of every table."""
@@ -109,11 +113,22 @@ def measure(
         case = load_case(name)
         for seed in seeds:
             pieces = setting.cut(case, seed)
-            for method in setting.methods(models):
-                started = time.perf_counter()
-                answers = _ask(method, pieces, case.target, seed, epochs)
-                yield Figure(name, seed, method, _score(pieces, answers, case), time.perf_counter() - started)
+            for method in filter(setting.has, methods):
+                key = f"{setting.name}, {name}, {seed}, {method}, {epochs if is_ours(method) else ''}"
+                auroc, seconds = ledger.find(key, partial(_measure, method, pieces, case, seed, epochs))
+                yield Figure(name, seed, method, auroc, seconds)
             tell(f"{name}, {setting.name}, seed {seed}")
+
+
+def _measure(method: str, pieces: list[Piece], case: Case, seed: int, epochs: float | None) -> tuple[float, float]:
+    """The mean AUROC of the pieces, and the seconds it took to fit and to ask."""
+    started = time.perf_counter()
+    answers = _ask(method, pieces, case.target, seed, epochs)
+    return _score(pieces, answers, case), time.perf_counter() - started
+
+
+def is_ours(method: str) -> bool:
+    return method in ("ours", LABELLED_ONLY)
 
 
 def _ask(method: str, pieces: list[Piece], target: str, seed: int, epochs: float | None) -> list[NDArray[np.float64]]:
@@ -121,7 +136,7 @@ def _ask(method: str, pieces: list[Piece], target: str, seed: int, epochs: float
     if method != "ours":
         pieces = only_labelled(pieces, target)
     tests = [piece.test for piece in pieces]
-    if method not in ("ours", LABELLED_ONLY):
+    if not is_ours(method):
         return probabilities(method, [piece.train for piece in pieces], tests, target)
     frames = {f"piece{i}": piece.train for i, piece in enumerate(pieces)}
     predictor = fit_frames(frames, target, seed=seed, epochs=epochs)
@@ -193,7 +208,10 @@ def say_losses(rows: dict[str, dict[str, float]]) -> str:
     """Where a peer is better than ours, which one and by how much."""
     losses = []
     for name, row in rows.items():
-        best = max((method for method in row if not method.startswith("ours")), key=lambda method: row[method])
+        peers = [method for method in row if not is_ours(method)]
+        if not peers or "ours" not in row:
+            return ""
+        best = max(peers, key=lambda method: row[method])
         if row[best] > row["ours"]:
             losses.append(f"{name} (by {row[best] - row['ours']:.3f} to {best.replace('_', ' ')})")
     return f"Ours loses on {', '.join(losses)}." if losses else "Ours loses nowhere."
