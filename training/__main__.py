@@ -68,7 +68,7 @@ def _parser() -> argparse.ArgumentParser:
         "--resume",
         type=Path,
         metavar="FILE",
-        help="simulated, overlap: keep figures here, and go on from what is there",
+        help="simulated, overlap: keep figures here, go on from what is there",
     )
     reproduce.set_defaults(command=_reproduce)
     return parser
