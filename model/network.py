@@ -120,6 +120,8 @@ class MoeNetwork(nn.Module):
     form whose data sets are fitted side by side; the members are dealt out to them in equal runs.
     """
 
+    looks: Tensor
+
     def __init__(
         self,
         schema: Schema,
@@ -146,6 +148,9 @@ class MoeNetwork(nn.Module):
         self.query = _normal(m, d, d, scale=d**-0.5)
         self.key = _normal(m, d, d, scale=FIRST_KEY * d**-0.5)
         self.value = _normal(m, d, d, scale=FIRST_VALUE * d**-0.5)
+        # DEVIATION: the gates of every second member know which columns a row has, but not what they hold: it is
+        # purely additive. Where rows are few, gates that look at values find interactions that are not there.
+        self.register_buffer("looks", _every_second(m, m // (1 + len(beside))))
         # DEVIATION: a free bias on the gate of each (asked, heard) pair of features, and gates that know
         # which columns a row has: what a column is worth depends on the company it keeps.
         usual_columns = self.layout.company.sum(1).clamp(min=1.0).view(-1, 1)
@@ -184,6 +189,10 @@ class MoeNetwork(nn.Module):
         rows = rows + OWN_SCALE * self.own_head.index_select(1, asked)
         return torch.cat([rows, self.point_head.index_select(1, asked).unsqueeze(2)], dim=2)
 
+    def gate_key(self) -> Tensor:
+        """The key projection, zero for the members whose gates do not look at values, (M, D, D)."""
+        return self.key * self.looks
+
     def pair_bias(self, columns: Tensor, asked: Tensor) -> Tensor:
         """The bias of each gate, (M, H, Q, S)."""
         return self.pair.index_select(2, asked).index_select(3, columns)
@@ -198,10 +207,12 @@ class MoeNetwork(nn.Module):
         near = hats(positions.transpose(1, 2), self.layout.word.shape[1])  # (M, S, K, B)
         masked = self.masked_cells(asked)
         # A cell is linear in its hats, so keys and values are projected once per slot, not once per cell.
-        both = self.cell_table(columns) @ torch.cat([self.key, self.value], dim=-1).unsqueeze(1)
+        both = self.cell_table(columns) @ torch.cat([self.gate_key(), self.value], dim=-1).unsqueeze(1)
         cells = both.transpose(2, 3) @ near  # (M, S, 2 D, B)
         keys, values = (rows_last(x, n_heads) for x in cells.chunk(2, dim=2))  # (M, H, W, S, B)
-        query, own_key, own_value = (split_heads(masked @ w, n_heads) for w in (self.query, self.key, self.value))
+        query, own_key, own_value = (
+            split_heads(masked @ w, n_heads) for w in (self.query, self.gate_key(), self.value)
+        )
         opened = open_gates(self.layout, columns, positions, asked)
         present = (~positions.isnan()).transpose(1, 2).to(positions.dtype)  # (M, S, B)
         company = self.presence_bias(columns, asked) @ present.unsqueeze(1)  # (M, H, Q, B)
@@ -217,6 +228,11 @@ class MoeNetwork(nn.Module):
 
 def _normal(*size: int, scale: float) -> nn.Parameter:
     return nn.Parameter(torch.randn(*size) * scale)
+
+
+def _every_second(n_members: int, n_each: int) -> Tensor:
+    """1 for the first, third, ... of each run of ``n_each`` members, 0 for the others, (M, 1, 1)."""
+    return (1.0 - torch.arange(n_members) % n_each % 2).view(-1, 1, 1)
 
 
 def _zeros(*size: int) -> nn.Parameter:

@@ -97,7 +97,7 @@ def choose_settings(preset: str, n_rows: int, n_cells: int, epochs: float | None
     settings = replace(settings, weight_decay=min(MOST_DECAY, DECAY_ROWS / max(n_rows, 1)))
     if n_rows < FEW_ROWS:
         shape = replace(settings.shape, n_members=8)
-        settings = replace(settings, shape=shape, learning_rate=1e-2, validation_share=0.15)
+        settings = replace(settings, shape=shape, learning_rate=1e-2, validation_share=0.15, bins_weight=1.0)
     if n_cells > MANY_CELLS:
         shape = replace(settings.shape, n_members=1)
         settings = replace(settings, shape=shape, batch_rows=512, validation_share=0.05)

@@ -15,7 +15,8 @@ def naive_logits(network: MoeNetwork, columns: Tensor, positions: Tensor) -> Ten
     """The logits of every column of every row, each asked from a masked copy, (M, S, K, B)."""
     m, b, s = positions.shape
     cells = _masked_copies(network, columns, positions)  # (M, N, S, D)
-    query, key, value = (_heads(cells @ w.unsqueeze(1), network) for w in (network.query, network.key, network.value))
+    weights = (network.query, network.gate_key(), network.value)
+    query, key, value = (_heads(cells @ w.unsqueeze(1), network) for w in weights)
     scores = query @ key.transpose(-1, -2) * network.shape.d_head**-0.5  # (M, H, N, S, S)
     scores = scores + _gate_bias(network, columns, positions)
     scores = scores.masked_fill(~_open(network, columns, positions).unsqueeze(1), CLOSED)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from model import codec
 from model.schema import Feature, Schema
 from training.adapting import adapt_network, ask_members
-from training.fit import fit_network
+from training.fit import Fitted, fit_network
 from training.settings import FitSettings
 from training.tables import Dataset, FitTable
 
@@ -34,25 +34,21 @@ def to_dataset(x: Bins, y: Bins, n_levels: Sequence[int]) -> Dataset:
     return Dataset("study", schema, (table,), TARGET)
 
 
-def fit_side_by_side(
-    datasets: Sequence[Dataset],
-    tests: Sequence[Bins],
-    settings: FitSettings,
-    seed: int,
-    *,
-    unlabelled: bool = False,
-) -> list[Floats]:
-    """Fit each data set on its own, all in one pass; p(y | x) of each one's test rows, (N, K).
-
-    With ``unlabelled`` the fit may see the test rows' covariates, never their target.
-    """
+def fit_side_by_side(datasets: Sequence[Dataset], settings: FitSettings, seed: int) -> Fitted:
+    """Fit each data set on its own, all in one pass."""
     shape = replace(settings.shape, n_members=settings.shape.n_members * len(datasets))
-    fitted = fit_network(datasets[0], replace(settings, shape=shape), seed=seed, beside=datasets[1:])
-    n_columns = len(datasets[0].schema.features) - 1
-    if unlabelled:
-        adapt_network(fitted, datasets, [_without_target(x) for x in tests], seed=seed)
+    return fit_network(datasets[0], replace(settings, shape=shape), seed=seed, beside=datasets[1:])
+
+
+def adapt_side_by_side(fitted: Fitted, datasets: Sequence[Dataset], tests: Sequence[Bins], seed: int) -> None:
+    """Let each fit see the covariates of its test rows, never their target."""
+    adapt_network(fitted, datasets, [_without_target(x) for x in tests], seed=seed)
+
+
+def ask_side_by_side(fitted: Fitted, tests: Sequence[Bins]) -> list[Floats]:
+    """p(y | x) of each data set's test rows, (N, K)."""
     rows = torch.from_numpy(np.stack(tests).astype(np.float32))  # (L, N, S - 1)
-    return ask_members(fitted.network, torch.arange(n_columns), rows, n_columns)
+    return ask_members(fitted.network, torch.arange(rows.shape[2]), rows, rows.shape[2])
 
 
 def _without_target(x: Bins) -> FitTable:

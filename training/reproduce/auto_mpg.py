@@ -11,7 +11,7 @@ import numpy as np
 from model.progress import Progress
 from training.figures import Record, average, format_table
 from training.reproduce import Options
-from training.reproduce.arrays import Bins, Floats, fit_side_by_side, to_dataset
+from training.reproduce.arrays import Bins, Floats, ask_side_by_side, fit_side_by_side, to_dataset
 from training.reproduce.car_table import load_cars
 from training.reproduce.neural_peers import load_recorded
 from training.reproduce.peers import PEERS, probabilities
@@ -67,7 +67,8 @@ def _fit(cars: tuple[Bins, Bins, Bins], settings: FitSettings, n_seeds: int) -> 
     answers: list[Floats] = []
     while len(answers) < n_seeds:
         n = min(IN_ONE_PASS, n_seeds - len(answers))
-        answers += fit_side_by_side([dataset] * n, [x_test] * n, settings, seed=len(answers))
+        fitted = fit_side_by_side([dataset] * n, settings, seed=len(answers))
+        answers += ask_side_by_side(fitted, [x_test] * n)
     return answers
 
 

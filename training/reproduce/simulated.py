@@ -15,7 +15,7 @@ import numpy as np
 from model.progress import Progress
 from training.figures import Ledger, Record, average, format_table
 from training.reproduce import Options
-from training.reproduce.arrays import Floats, fit_side_by_side, to_dataset
+from training.reproduce.arrays import Floats, adapt_side_by_side, ask_side_by_side, fit_side_by_side, to_dataset
 from training.reproduce.peers import PEERS, probabilities
 from training.reproduce.published import ACCURACY, METHODS, MSE
 from training.reproduce.simulated_data import (
@@ -30,12 +30,14 @@ from training.reproduce.simulated_data import (
     simulate,
 )
 from training.settings import PRESETS, FitSettings, choose_settings
+from training.tables import Dataset
 
 STUDY = "simulated"
 METRICS = ("accuracy", "mse", "mse_mean")
 N_DEVELOPMENT = 8
 QUICK_CELLS = (CELLS[7],)
-QUICK_METHODS = ("ours", "ours_unlabelled", "paper", "lr", "limit")
+QUICK_METHODS = ("ours", "paper", "lr", "limit")
+Answers = tuple[list[Floats], ...]  # of one or more methods: for each data set p(y | x), (N, K)
 Scores = Mapping[str, Floats]  # of one method in one cell: metric -> (seeds,)
 
 
@@ -47,27 +49,34 @@ def run(options: Options) -> list[Record]:
     progress.start(f"{len(cells)} cells x {len(seeds)} seeds: {', '.join(map(str, seeds))}")
     ledger = Ledger(options.ledger)
     figures: dict[tuple[str, str], Scores] = {}
-    todo = [(cell, method) for method in _methods(options) for cell in cells]
-    for done, (cell, method) in enumerate(todo):
-        found = ledger.find(_key(cell, method, len(seeds), options), partial(_measure, cell, method, seeds, options))
-        figures[cell.name, method] = {metric: np.asarray(values) for metric, values in found.items()}
-        progress.update((done + 1) / len(todo), f"{cell.name} {method}")
+    todo = [(cell, methods) for methods in _methods(options) for cell in cells]
+    for done, (cell, methods) in enumerate(todo):
+        found = ledger.find(_key(cell, methods, len(seeds), options), partial(_measure, cell, methods, seeds, options))
+        for method, scores in found.items():
+            figures[cell.name, method] = {metric: np.asarray(values) for metric, values in scores.items()}
+        progress.update((done + 1) / len(todo), f"{cell.name} {methods[0]}")
     progress.close()
     records = [*_published(cells), *_run_records(figures)]
     print(_report(records, figures, cells, len(seeds)))
     return records
 
 
-def _key(cell: Cell, method: str, n_seeds: int, options: Options) -> str:
+def _key(cell: Cell, methods: Sequence[str], n_seeds: int, options: Options) -> str:
     """Figures are the same if all of this is."""
-    fit = {"ours": _our_settings, "ours_unlabelled": _our_settings, "paper": _paper_settings}.get(method)
+    fit = {"ours": _our_settings, "paper": _paper_settings}.get(methods[0])
     how = fit(options) if fit else ("published grids" if options.published_grids else "small grids")
-    return f"{cell.name} {method} {n_seeds} {how}"
+    return f"{cell.name} {methods[0]} {n_seeds} {how}"
 
 
-def _measure(cell: Cell, method: str, seeds: Sequence[int], options: Options) -> dict[str, list[float]]:
+def _measure(
+    cell: Cell, methods: Sequence[str], seeds: Sequence[int], options: Options
+) -> dict[str, dict[str, list[float]]]:
     data = [simulate(cell, seed) for seed in seeds]
-    return {metric: values.tolist() for metric, values in score(data, RUNS[method](data, options)).items()}
+    answers = RUNS[tuple(methods)](data, options)
+    return {
+        method: {metric: values.tolist() for metric, values in score(data, some).items()}
+        for method, some in zip(methods, answers, strict=True)
+    }
 
 
 def score(data: Sequence[Simulated], answers: Sequence[Floats]) -> Scores:
@@ -88,45 +97,51 @@ def _paper_settings(options: Options) -> FitSettings:
     return replace(PRESETS["paper"], epochs=2.0) if options.quick else PRESETS["paper"]
 
 
-def _ours(data: Sequence[Simulated], options: Options, *, unlabelled: bool = False) -> list[Floats]:
-    return _fit(data, _our_settings(options), unlabelled=unlabelled)
+def _ours(data: Sequence[Simulated], options: Options) -> Answers:
+    """Without the test rows' covariates, then with them: the second goes on from the first."""
+    datasets = _to_datasets(data)
+    tests = [one.x_test for one in data]
+    fitted = fit_side_by_side(datasets, _our_settings(options), seed=0)
+    plain = ask_side_by_side(fitted, tests)
+    adapt_side_by_side(fitted, datasets, tests, seed=0)
+    return plain, ask_side_by_side(fitted, tests)
 
 
-def _paper(data: Sequence[Simulated], options: Options) -> list[Floats]:
-    return _fit(data, _paper_settings(options))
+def _paper(data: Sequence[Simulated], options: Options) -> Answers:
+    fitted = fit_side_by_side(_to_datasets(data), _paper_settings(options), seed=0)
+    return (ask_side_by_side(fitted, [one.x_test for one in data]),)
 
 
-def _fit(data: Sequence[Simulated], settings: FitSettings, *, unlabelled: bool = False) -> list[Floats]:
-    datasets = [to_dataset(one.x, one.y, [N_BINS] * (one.x.shape[1] + 1)) for one in data]
-    return fit_side_by_side(datasets, [one.x_test for one in data], settings, seed=0, unlabelled=unlabelled)
+def _to_datasets(data: Sequence[Simulated]) -> list[Dataset]:
+    return [to_dataset(one.x, one.y, [N_BINS] * (N_COVARIATES + 1)) for one in data]
 
 
-def _peer(data: Sequence[Simulated], options: Options, *, name: str) -> list[Floats]:
+def _peer(data: Sequence[Simulated], options: Options, *, name: str) -> Answers:
     with ProcessPoolExecutor(2) as pool:
-        return list(pool.map(partial(_one_peer, name=name, quick=not options.published_grids), data))
+        return (list(pool.map(partial(_one_peer, name=name, quick=not options.published_grids), data)),)
 
 
 def _one_peer(data: Simulated, *, name: str, quick: bool) -> Floats:
     return probabilities(name, data.x, data.y, data.x_test, n_classes=N_BINS, quick=quick, seed=0)
 
 
-def _limit(data: Sequence[Simulated], _: Options, *, test_law: bool) -> list[Floats]:
-    return [limit_of(one, 1.0 - one.cell.corr if test_law else one.cell.corr) for one in data]
+def _limits(data: Sequence[Simulated], _: Options) -> Answers:
+    return [limit_of(one, one.cell.corr) for one in data], [limit_of(one, 1.0 - one.cell.corr) for one in data]
 
 
-RUNS: Mapping[str, Callable[[Sequence[Simulated], Options], list[Floats]]] = {
-    "ours": _ours,
-    "ours_unlabelled": partial(_ours, unlabelled=True),
-    "paper": _paper,
-    **{name: partial(_peer, name=name) for name in PEERS},
-    "limit": partial(_limit, test_law=False),
-    "limit_test_law": partial(_limit, test_law=True),
+# Methods that are run together.
+RUNS: Mapping[tuple[str, ...], Callable[[Sequence[Simulated], Options], Answers]] = {
+    ("ours", "ours_unlabelled"): _ours,
+    ("paper",): _paper,
+    **{(name,): partial(_peer, name=name) for name in PEERS},
+    ("limit", "limit_test_law"): _limits,
 }
 
 
-def _methods(options: Options) -> list[str]:
+def _methods(options: Options) -> list[tuple[str, ...]]:
     """The quick form leaves out what is slow even with small grids."""
-    return options.choose([method for method in RUNS if not options.quick or method in QUICK_METHODS])
+    chosen = options.choose([methods[0] for methods in RUNS if not options.quick or methods[0] in QUICK_METHODS])
+    return [methods for methods in RUNS if methods[0] in chosen]
 
 
 def _published(cells: Sequence[Cell]) -> Iterator[Record]:
@@ -159,7 +174,7 @@ def _report(
         names = [f"{method} (paper)" if source == "published" else method for method, source in heads]
         parts.append(f"\n{TITLES[metric]}, {n_seeds} seed(s)\n\n{format_table(['causes, noise, corr', *names], rows)}")
     has = {method for _, method in figures}
-    comparison = _compare(figures, cells) if {"ours", "ours_unlabelled", "limit"} <= has else ()
+    comparison = _compare(figures, cells) if {"ours", "limit"} <= has else ()
     return "\n".join([*parts, "", *comparison])
 
 
