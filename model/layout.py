@@ -38,6 +38,7 @@ class Layout(nn.Module):
     company: Tensor
     heard: Tensor
     is_number: Tensor
+    is_ordinal: Tensor
 
     def __init__(
         self,
@@ -66,6 +67,7 @@ class Layout(nn.Module):
         rows = shares[0] * torch.from_numpy(n_known).unsqueeze(1) if n_known is not None else torch.inf
         self.register_buffer("trust", 1.0 / (1.0 + TRUSTED_ROWS / (rows + 1e-9)) * torch.ones_like(shares[0]))
         self.register_buffer("is_number", torch.tensor([f.is_number for f in first.features]))
+        self.register_buffer("is_ordinal", torch.tensor([f.kind == "ordinal" for f in first.features]))
         # (F, F): of the training rows that know the one feature, the share that knows the other as well;
         # where there are none, the other cannot speak of the one.
         self.register_buffer("company", torch.from_numpy(apart))

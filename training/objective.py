@@ -34,10 +34,12 @@ def wanted_losses(answer: Answer, wanted: Tensor, layout: Layout, columns: Tenso
     """The same for wanted distributions over the values, (M, S, K, B); all zeros where nothing is wanted."""
     surprise = -(wanted * answer.logits.log_softmax(2)).sum(2)
     if settings.point_weight == 0.0:
-        return surprise * settings.bins_weight
+        return surprise
     standard = (wanted * layout.standard.index_select(1, columns).unsqueeze(-1)).sum(2)
     error = (answer.point - standard).square() * (wanted.sum(2) > 0)
-    as_number = settings.bins_weight * surprise + settings.point_weight * error
+    # The levels of an ordinal are what is asked for; the bins of a number are ours, only its shape.
+    bins_weight = torch.where(layout.is_ordinal[columns], 1.0, settings.bins_weight).unsqueeze(-1)
+    as_number = bins_weight * surprise + settings.point_weight * error
     return torch.where(layout.is_number[columns].unsqueeze(-1), as_number, surprise)
 
 

@@ -9,7 +9,7 @@ NETWORKS: dict[str, type[MoeNetwork] | type[PaperNetwork]] = {"moe": MoeNetwork,
 # From this many cells on, one member fits as well as four and costs a quarter.
 MANY_CELLS = 1_000_000
 # Below so many rows chance has a large say, which more members average out at little cost.
-FEW_ROWS = 1_000
+FEW_ROWS, VERY_FEW_ROWS = 1_000, 400
 # How strongly weights are pulled to zero: as so many rows' worth of evidence, within bounds.
 DECAY_ROWS = 100.0
 MOST_DECAY = 0.3
@@ -30,7 +30,8 @@ class FitSettings:
     cosine: bool = False
     averaging: float = 0.0
     clip: float | None = None
-    # Numbers: the weight of the distribution's cross entropy and of the point's squared error.
+    # The weight of the distribution's cross entropy, for numbers (it is 1 for all others), and of the squared
+    # error of the expected value, for numbers and ordinals.
     bins_weight: float = 1.0
     point_weight: float = 0.0
     # The share of rows in which more than the asked cell is hidden, at a rate of up to hide_most.
@@ -96,8 +97,8 @@ def choose_settings(preset: str, n_rows: int, n_cells: int, epochs: float | None
         return settings
     settings = replace(settings, weight_decay=min(MOST_DECAY, DECAY_ROWS / max(n_rows, 1)))
     if n_rows < FEW_ROWS:
-        shape = replace(settings.shape, n_members=8)
-        settings = replace(settings, shape=shape, learning_rate=1e-2, validation_share=0.15, bins_weight=1.0)
+        shape = replace(settings.shape, n_members=16 if n_rows < VERY_FEW_ROWS else 8)
+        settings = replace(settings, shape=shape, learning_rate=1e-2, validation_share=0.15)
     if n_cells > MANY_CELLS:
         shape = replace(settings.shape, n_members=1)
         settings = replace(settings, shape=shape, batch_rows=512, validation_share=0.05)
