@@ -13,11 +13,11 @@ Axis letters: L data sets, M members, N rows, S columns, J number columns, K val
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.special import ndtr
 from torch import Tensor
 
 from model.errors import FamilyError
@@ -25,6 +25,7 @@ from model.layout import hats
 from model.network import MoeNetwork
 from model.paper import PaperNetwork
 from training.fit import Fitted, decay_groups, pace
+from training.normal_scores import score_edges, score_rows, score_table
 from training.objective import hide_cells, member_losses, wanted_losses
 from training.settings import FitSettings
 from training.tables import Dataset, FitTable
@@ -77,61 +78,19 @@ def ask_members(network: MoeNetwork | PaperNetwork, columns: Tensor, rows: Tenso
 
 def _shift(answer: Floats, dataset: Dataset, table: FitTable, target: int) -> Floats:
     """The network's answers (N, K), changed as the linear reckoning changes from the one law to the other."""
-    scores = NormalScores(dataset)
     columns = [int(c) for c in table.columns if c != target and dataset.schema.features[int(c)].is_number]
-    labelled = scores.of_rows([*columns, target], must_know=target)
-    there = scores.of_table(table, columns)
+    labelled = score_rows(dataset, [*columns, target], must_know=target)
+    there = score_table(dataset.schema, table, columns)
     if len(columns) == 0 or len(labelled) < 20 or len(there) < 20:
         return answer
     before, after = reckon(labelled, there, noise_share=NOISE_SHARE)
     k = dataset.schema.features[target].n_values
-    edges = scores.edges(target)
+    edges = score_edges(dataset.schema.features[target])
     change = _chances(there, after, edges) / _chances(there, before, edges)  # (N, k)
     shifted = np.zeros_like(answer)
     shifted[:, :k] = answer[:, :k] * change
     total: Floats = shifted.sum(1, keepdims=True)
     return np.asarray(shifted / total, dtype=np.float64)
-
-
-class NormalScores:
-    """Cells of number features as normal scores: 0 where missing, which is their mean."""
-
-    def __init__(self, dataset: Dataset) -> None:
-        self.dataset = dataset
-
-    def _score(self, feature: int, positions: NDArray[np.float32]) -> Floats:
-        from model.codec import score_values
-
-        first = score_values(np.asarray(self.dataset.schema.features[feature].shares), 1)[:, 0]
-        known = ~np.isnan(positions)
-        return np.where(known, np.interp(np.where(known, positions, 0.0), np.arange(len(first)), first), 0.0)
-
-    def of_table(self, table: FitTable, features: Sequence[int]) -> Floats:
-        """(N, features); a feature the table lacks is all zeros."""
-        at = {int(feature): j for j, feature in enumerate(table.columns)}
-        lacking = np.full(len(table.positions), np.nan, dtype=np.float32)
-        cells = [self._score(f, table.positions[:, at[f]] if f in at else lacking) for f in features]
-        return np.stack(cells, axis=1) if cells else np.zeros((len(table.positions), 0))
-
-    def of_rows(self, features: Sequence[int], *, must_know: int) -> Floats:
-        """All training rows that know one feature, (N, features)."""
-        parts = [np.zeros((0, len(features)))]
-        for table in self.dataset.tables:
-            if must_know in table.columns:
-                mine = table.positions[:, list(table.columns).index(must_know)]
-                keep = ~table.held_out & ~np.isnan(mine)
-                parts.append(self.of_table(replace(table, positions=table.positions[keep]), features))
-        return np.concatenate(parts)
-
-    def edges(self, feature: int) -> Floats:
-        """The normal scores between which each value lies, (K + 1,)."""
-        from scipy.special import ndtri
-
-        shares = np.asarray(self.dataset.schema.features[feature].shares)
-        ends = np.concatenate([[0.0], np.cumsum(shares / shares.sum())])
-        ends[-1] = 1.0
-        edges: Floats = ndtri(ends)
-        return edges
 
 
 def reckon(labelled: Floats, there: Floats, *, noise_share: float) -> tuple[tuple[Floats, float], tuple[Floats, float]]:
@@ -164,8 +123,6 @@ def _lift(covariance: Floats) -> Floats:
 
 
 def _chances(rows: Floats, line: tuple[Floats, float], edges: Floats) -> Floats:
-    from scipy.special import ndtr
-
     slopes, variance = line
     below = ndtr((edges - (rows @ slopes)[:, None]) / np.sqrt(variance))
     chances: Floats = np.diff(below, axis=1) + LEAST_CHANCE

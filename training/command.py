@@ -87,9 +87,6 @@ def _fit_dataset(dataset: Dataset, args: argparse.Namespace, progress: Progress,
     with join_team(device) as team:
         fitted = fit_network(dataset, settings, seed=args.seed, device=device, team=team, report=report)
         progress.close()
-        last = fitted.checks[-1]
-        if last.step < last.n_steps:
-            progress.say(f"stopped early: no gain in {settings.patience} checks")
         if there is not None:
             adapt_network(fitted, [dataset], [there], seed=args.seed)
             progress.say(f"adapted to {len(there.positions):,} rows without {dataset.target!r}")

@@ -1,4 +1,4 @@
-"""Fit one network on all tables: seed, split, one plain loop, early stopping."""
+"""Fit one network on all tables: seed, split, one plain loop, each member's best weights."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -50,7 +50,7 @@ class Fitted:
 
 @dataclass(slots=True)
 class _Part:
-    """One table's rows as tensors: what each member trains on, and what it stops by.
+    """One table's rows as tensors: what each member trains on, and what it is checked by.
 
     ``positions`` (L, N, S) of all data sets; ``owner`` (M,): whose rows each member learns from.
     """
@@ -90,7 +90,7 @@ def fit_network(
     n_steps = settings.n_steps(sum(len(part.training[0]) for part in parts))
     optimizer = torch.optim.AdamW(decay_groups(network, settings), lr=settings.learning_rate, fused=True)
     average = Average(network, settings.averaging)
-    keeper = Keeper(network, settings)
+    keeper = Keeper(network)
     fitted = Fitted(network, settings, seed)
     total, since = 0.0, 0
     for step, batch in enumerate(_batches(parts, settings, n_steps, seed, team)):
@@ -104,8 +104,6 @@ def fit_network(
             fitted.checks.append(Check(step + 1, n_steps, total / since, score))
             report(fitted.checks[-1])
             total, since = 0.0, 0
-            if keeper.tired:
-                break
     keeper.restore(network)
     network.eval()
     return fitted
@@ -140,13 +138,13 @@ def _prepare(network: Network, tables: Sequence[FitTable], dataset: Dataset, set
     most = min(MOST_VALIDATION, max(32, MOST_GATES // len(first.columns) ** 2))
     n_validation = min(most, max(1, int(len(pools[0]) * settings.validation_share)))
     n_each = settings.shape.n_members // len(tables)
-    # Member m of a data set stops by the m-th stretch of its shuffled rows and trains on all the others.
+    # Member m of a data set is checked by the m-th stretch of its shuffled rows and trains on all the others.
     rolled = [np.roll(pool, -m * n_validation) for pool in pools for m in range(n_each)]
     positions = torch.from_numpy(np.stack([table.positions for table in tables]))
     owner = torch.arange(len(tables)).repeat_interleave(n_each)
     columns = torch.from_numpy(first.columns)
-    stops = torch.from_numpy(np.stack([rows[:n_validation] for rows in rolled]))
-    validation = positions[owner.unsqueeze(1), stops].to(device)
+    checked = torch.from_numpy(np.stack([rows[:n_validation] for rows in rolled]))
+    validation = positions[owner.unsqueeze(1), checked].to(device)
     generator = torch.Generator().manual_seed(seed)
     target = dataset.schema.index.get(dataset.target or "", -1)
     weights = torch.where(columns == target, settings.target_weight, 1.0).to(device)

@@ -7,7 +7,6 @@ from torch import Tensor
 
 from model.network import MoeNetwork
 from model.paper import PaperNetwork
-from training.settings import FitSettings
 
 Network = MoeNetwork | PaperNetwork
 
@@ -30,17 +29,11 @@ class Average:
 
 
 class Keeper:
-    """Keeps each member's best weights; tired when none has improved for a while."""
+    """Keeps each member's best weights."""
 
-    def __init__(self, network: Network, settings: FitSettings) -> None:
-        self.best = torch.full((settings.shape.n_members,), torch.inf)
+    def __init__(self, network: Network) -> None:
+        self.best = torch.full((network.shape.n_members,), torch.inf)
         self.weights = [weight.detach().clone() for weight in network.parameters()]
-        self.patience = settings.patience
-        self.idle = 0
-
-    @property
-    def tired(self) -> bool:
-        return self.idle >= self.patience
 
     @torch.no_grad()
     def offer(self, network: Network, scores: Tensor, *, is_last: bool = False) -> float:
@@ -51,7 +44,6 @@ class Keeper:
         """
         scores = scores.cpu()
         better = scores < (self.best * (1.0 + TOLERANCE) if is_last else self.best)
-        self.idle = 0 if bool(better.any()) else self.idle + 1
         self.best = torch.minimum(scores, self.best)
         for kept, weight in zip(self.weights, network.parameters(), strict=True):
             # The member axis comes first in every weight of every network.

@@ -19,6 +19,8 @@ PIECE_BYTES = 4 << 20
 PIECE_ROWS = 65_536
 DELIMITERS = (",", ";", "\t", "|")
 PARQUET_SUFFIXES = {".parquet", ".pq"}
+# What Arrow says of a row with too many or too few cells.
+RAGGED_ROW = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+)")
 CSV_SUFFIXES = {".csv", ".tsv", ".txt"}
 
 
@@ -52,12 +54,6 @@ class Pieces:
             raise TableError(f"{_say(self.spec)}: the Parquet file cannot be read: {error}") from error
 
     def _csv_batches(self, delimiter: str) -> Iterator[pa.RecordBatch]:
-        ragged: list[pa.csv.InvalidRow] = []
-
-        def refuse(row: pa.csv.InvalidRow) -> str:
-            ragged.append(row)
-            return "error"
-
         try:
             with pa.csv.open_csv(
                 self.spec.path,
@@ -65,9 +61,9 @@ class Pieces:
                 read_options=pa.csv.ReadOptions(
                     block_size=PIECE_BYTES, use_threads=False, column_names=self.header, skip_rows=1
                 ),
-                parse_options=pa.csv.ParseOptions(
-                    delimiter=delimiter, newlines_in_values=True, invalid_row_handler=refuse
-                ),
+                # No invalid_row_handler: a thread of Arrow's may outlive the reader, and if it lets go of a Python
+                # object while the interpreter ends, the process aborts.
+                parse_options=pa.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
                 convert_options=pa.csv.ConvertOptions(
                     column_types={name: pa.string() for name in self.schema.names},
                     include_columns=self.schema.names,
@@ -75,15 +71,14 @@ class Pieces:
             ) as reader:
                 yield from reader
         except pa.ArrowInvalid as error:
-            raise TableError(self._explain(error, ragged)) from error
+            raise TableError(self._explain(error)) from error
 
-    def _explain(self, error: Exception, ragged: list[pa.csv.InvalidRow]) -> str:
-        if ragged:
-            row = ragged[0]
-            number = "a row" if row.number is None else f"row {row.number - 1}"  # the header is the first
+    def _explain(self, error: Exception) -> str:
+        if ragged := RAGGED_ROW.search(str(error)):
+            number, expected, actual = map(int, ragged.groups())  # counted from the header
             return (
-                f"{_say(self.spec)}: {number} has {row.actual_columns} cells where the header has "
-                f"{row.expected_columns} columns; quote cells that hold the delimiter, or mend the row"
+                f"{_say(self.spec)}: row {number - 1} has {actual} cells where the header has "
+                f"{expected} columns; quote cells that hold the delimiter, or mend the row"
             )
         return f"{_say(self.spec)}: the CSV file cannot be read: {error}"
 

@@ -39,7 +39,7 @@ class FitSettings:
     hide_most: float = 0.9
     # How much a named target counts beside each other column.
     target_weight: float = 3.0
-    # Rows that a member leaves out of its training to stop in time.
+    # Rows that a member leaves out of its training to choose its weights by.
     validation_share: float = 0.25
     # Steps: a number of epochs if given, else a number of steps per training row within bounds.
     epochs: float | None = None
@@ -47,7 +47,6 @@ class FitSettings:
     min_steps: int = 300
     max_steps: int = 1300
     n_checks: int = 25
-    patience: int = 25
 
     def n_steps(self, n_rows: int) -> int:
         one_epoch = max(1, -(-n_rows // self.batch_rows))
