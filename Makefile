@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test check bench clean
+.PHONY: run test check bench studies clean
 
 run: $(VENV)/.demo var/bundles/cars
 	@echo "Serving the demo on http://127.0.0.1:8000 (docs: /docs). In another terminal:"
@@ -24,6 +24,17 @@ bench: $(VENV)/.dev
 	$(BIN)/python -m training bench scale
 	$(BIN)/python -m training bench parallel
 	$(BIN)/python -m training bench serving
+	$(MAKE) studies
+
+# The paper's studies: about two hours on two cores. Broken off, it goes on from where it was.
+studies: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet -e ".[train,demo,repro]"
+	mkdir -p var
+	$(BIN)/python -m training reproduce auto-mpg
+	$(BIN)/python -m training reproduce toy-corpus
+	$(BIN)/python -m training reproduce analogies
+	$(BIN)/python -m training reproduce overlap --resume var/overlap.jsonl
+	$(BIN)/python -m training reproduce simulated --resume var/simulated.jsonl
 
 clean:
 	rm -rf $(VENV) var build *.egg-info

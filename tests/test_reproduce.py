@@ -49,6 +49,25 @@ def test_a_study_runs_end_to_end_in_its_quick_form(study, tmp_path, capsys):
     assert "| ours" in capsys.readouterr().out
 
 
+def test_a_study_broken_off_goes_on_from_its_ledger(tmp_path, capsys):
+    ledger = tmp_path / "figures.jsonl"
+    ask = ["reproduce", "simulated", "--quick", "--only", "lr,limit", "--resume", str(ledger)]
+    assert main(ask) == 0
+    first = capsys.readouterr().out
+    lines = ledger.read_text().splitlines()
+    assert len(lines) == 2  # one for the regression, one for both limits
+    ledger.write_text(lines[0] + "\n" + lines[1][:40])  # the second was cut short
+    assert main(ask) == 0
+    assert capsys.readouterr().out == first
+    assert "| lr" in first or " lr |" in first
+    assert "ours" not in first
+
+
+def test_a_method_that_a_study_does_not_have_is_named(capsys):
+    assert main(["reproduce", "simulated", "--quick", "--only", "svm"]) == 2
+    assert "no method svm here; there are ours, paper, lr, limit" in capsys.readouterr().err
+
+
 def noisy(rng, n, corr):
     true = rng.multivariate_normal([0, 0], [[1, corr], [corr, 1]], n)
     seen = true + rng.normal(size=true.shape) * 0.7
