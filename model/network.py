@@ -12,17 +12,13 @@ masked cell itself. So training, which masks each column in turn, is the same ca
 ``asked = columns``: S questions in one pass, O(S^2) a row, instead of S passes of O(S^2) each.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from model.layout import N_ORDERS, Layout, hats
-from model.schema import Schema
 
 # A finite floor, not -inf: a row with nothing present must not softmax to NaN.
 CLOSED = -1e9
@@ -116,26 +112,17 @@ class MoeNetwork(nn.Module):
     """The mixture of experts in its linear form: no feed-forward, no normalisation.
 
     A question's logits are exactly a constant plus one contribution per observed column (see
-    docs/model.md). DEVIATION tags mark what goes beyond the paper's form. ``beside``: schemas of the same
-    form whose data sets are fitted side by side; the members are dealt out to them in equal runs.
+    docs/model.md). DEVIATION tags mark what goes beyond the paper's form.
     """
 
     looks: Tensor
 
-    def __init__(
-        self,
-        schema: Schema,
-        shape: Shape,
-        company: NDArray[np.float32] | None = None,
-        *,
-        n_known: NDArray[np.float32] | None = None,
-        beside: Sequence[Schema] = (),
-    ) -> None:
+    def __init__(self, layout: Layout, shape: Shape) -> None:
         super().__init__()
-        self.layout = Layout([schema, *beside], shape.n_members, company, n_known)
+        self.layout = layout
         self.shape = shape
         m, d, h = shape.n_members, shape.d_model, shape.n_heads
-        f, k, v = len(schema.features), schema.n_values, len(schema.words) + 1
+        (f, k), v = layout.word.shape, layout.n_words + 1
         self.mask = _normal(m, d, scale=0.3)
         self.encoding = _normal(m, f, d, scale=0.3)
         self.word = _normal(m, v, d, scale=0.3)
@@ -150,7 +137,7 @@ class MoeNetwork(nn.Module):
         self.value = _normal(m, d, d, scale=FIRST_VALUE * d**-0.5)
         # DEVIATION: the gates of every second member know which columns a row has, but not what they hold: it is
         # purely additive. Where rows are few, gates that look at values find interactions that are not there.
-        self.register_buffer("looks", _every_second(m, m // (1 + len(beside))))
+        self.register_buffer("looks", _every_second(m, m // layout.n_sets))
         # DEVIATION: a free bias on the gate of each (asked, heard) pair of features, and gates that know
         # which columns a row has: what a column is worth depends on the company it keeps.
         usual_columns = self.layout.company.sum(1).clamp(min=1.0).view(-1, 1)

@@ -4,17 +4,12 @@ Same call and same axis letters as ``model.network``. With one layer, the answer
 depends on the masked cell's own state alone, so only asked cells are carried past the attention.
 """
 
-from collections.abc import Sequence
-
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import dropout, layer_norm, relu
 
 from model.layout import Layout, hats
 from model.network import CLOSED, Answer, Shape, attend, open_gates, rows_last, split_heads
-from model.schema import Schema
 
 D_FEED = 5
 DROPOUT = 0.1
@@ -31,24 +26,16 @@ class PaperNetwork(nn.Module):
 
     slot: Tensor
 
-    def __init__(
-        self,
-        schema: Schema,
-        shape: Shape,
-        company: NDArray[np.float32] | None = None,
-        *,
-        n_known: NDArray[np.float32] | None = None,
-        beside: Sequence[Schema] = (),
-    ) -> None:
+    def __init__(self, layout: Layout, shape: Shape) -> None:
         super().__init__()
-        self.layout = Layout([schema, *beside], shape.n_members, company, n_known)
+        self.layout = layout
         self.shape = shape
-        m, d, f = shape.n_members, shape.d_model, len(schema.features)
-        n_bins = max((g.n_values for g in schema.features if g.is_number), default=0)
-        bins = torch.arange(schema.n_values).clamp(max=max(n_bins - 1, 0))
-        words = torch.where(self.layout.is_number.unsqueeze(1), bins, n_bins + self.layout.word)
+        m, d = shape.n_members, shape.d_model
+        f, k = layout.word.shape
+        bins = torch.arange(k).clamp(max=max(layout.n_bins - 1, 0))
+        words = torch.where(layout.is_number.unsqueeze(1), bins, layout.n_bins + layout.word)
         self.register_buffer("slot", words)  # (F, K): the word each value is
-        n_words = n_bins + len(schema.words) + 1
+        n_words = layout.n_bins + layout.n_words + 1
         self.mask = _uniform(m, d)
         self.encoding = _uniform(m, f, d)
         self.word = _uniform(m, n_words, d)

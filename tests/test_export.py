@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from model.export import check_parity, export_onnx
+from model.layout import Layout
 from model.network import Shape
 from model.paper import PaperNetwork
 from tests.conftest import make_positions, make_schema
@@ -68,7 +69,7 @@ def test_a_row_with_nothing_observed_gives_the_constant_alone(moe):
 def test_the_reference_network_is_exported_too():
     schema = make_schema(4, 3)
     torch.manual_seed(0)
-    network = PaperNetwork(schema, Shape(n_members=1, n_heads=5, d_head=4)).eval()
+    network = PaperNetwork(Layout([schema], 1), Shape(n_members=1, n_heads=5, d_head=4)).eval()
     shake(network)
     content = export_onnx(network, schema.digest())
     assert check_parity(network, content, [(np.arange(7), make_positions(schema, 12))]) < 1e-5

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from model.errors import AskError
+from model.layout import Layout
 from model.network import MoeNetwork, Shape
 from model.runtime import Predictor
 from tests.conftest import make_schema, run_training
@@ -119,7 +120,7 @@ def test_rows_without_the_target_teach_and_held_out_rows_do_not(pair):
 
 
 def test_each_member_keeps_its_best_weights_if_the_last_are_clearly_worse():
-    network = MoeNetwork(make_schema(2, 1), Shape(n_members=3, n_heads=1, d_head=2))
+    network = MoeNetwork(Layout([make_schema(2, 1)], 3), Shape(n_members=3, n_heads=1, d_head=2))
     keeper = Keeper(network)
     for mark, scores, is_last in ((1.0, [0.5, 0.5, 0.5], False), (2.0, [0.505, 0.6, 0.4], True)):
         with torch.no_grad():

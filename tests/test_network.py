@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from model.layout import hats
+from model.layout import Layout, hats
 from model.network import MoeNetwork, Shape
 from model.paper import PaperNetwork
 from model.schema import Schema
@@ -15,7 +15,7 @@ from training.bench.naive import naive_logits
 def make_network(schema: Schema, shape: Shape, company: np.ndarray | None = None) -> MoeNetwork:
     """A network in which every weight, also those that start at zero, has its say."""
     torch.manual_seed(1)
-    network = MoeNetwork(schema, shape, company)
+    network = MoeNetwork(Layout([schema], shape.n_members, company), shape)
     shake(network)
     return network
 
@@ -163,7 +163,7 @@ def test_a_pair_no_training_row_has_seen_together_is_not_heard():
 
 def test_equal_strings_share_their_embedding_and_encodings_tell_the_columns_apart():
     schema = make_schema(0, 2)  # c0 has w0..w2, c1 has w1..w4
-    network = MoeNetwork(schema, Shape(n_members=1))
+    network = MoeNetwork(Layout([schema], 1), Shape(n_members=1))
     table = network.cell_table(torch.tensor([0, 1]))[0]
     encoding = network.encoding[0]
     assert torch.allclose(table[0, 1] - encoding[0], table[1, 0] - encoding[1], atol=1e-6)

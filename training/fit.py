@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from model.errors import TableError
+from model.layout import Layout
 from model.network import MoeNetwork
 from model.paper import PaperNetwork
 from training.keeping import Average, Keeper
@@ -110,13 +111,9 @@ def fit_network(
 
 
 def _start(dataset: Dataset, settings: FitSettings, beside: Sequence[Dataset]) -> Network:
-    return NETWORKS[settings.preset](
-        dataset.schema,
-        settings.shape,
-        dataset.company(),
-        n_known=dataset.n_known(),
-        beside=[other.schema for other in beside],
-    )
+    schemas = [data.schema for data in (dataset, *beside)]
+    layout = Layout(schemas, settings.shape.n_members, dataset.company(), dataset.n_known())
+    return NETWORKS[settings.preset](layout, settings.shape)
 
 
 def _learn(

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from model import codec
+from model.layout import Layout
 from model.network import MoeNetwork, Shape
 from model.schema import Feature, Schema
 from training.bench.naive import naive_logits
@@ -53,7 +54,7 @@ def make_case(n_columns: int, n_rows: int, shape: Shape = SHAPE) -> tuple[MoeNet
     schema = Schema(tuple(Feature(f"x{j}", "numeric", bins, shares=(1 / k,) * k) for j in range(n_columns)))
     positions = rng.uniform(0, k - 1, (shape.n_members, n_rows, n_columns)).astype(np.float32)
     positions[rng.random(positions.shape) < 0.1] = np.nan
-    return MoeNetwork(schema, shape), torch.arange(n_columns), torch.from_numpy(positions)
+    return MoeNetwork(Layout([schema], shape.n_members), shape), torch.arange(n_columns), torch.from_numpy(positions)
 
 
 def time_steps(network: MoeNetwork, *ways: Callable[[], Tensor], seconds: float = 3.0) -> list[float]:
