@@ -114,7 +114,7 @@ def test_moe_equals_theorem_2_and_with_several_heads_the_stacked_mixture(n_heads
 def test_column_order_row_order_and_batch_size_change_nothing(kind):
     schema = make_schema(5, 3)
     torch.manual_seed(0)
-    network = kind(schema, Shape(n_members=1, n_heads=2, d_head=4)).eval()
+    network = kind(Layout([schema], 1), Shape(n_members=1, n_heads=2, d_head=4)).eval()
     positions = torch.from_numpy(make_positions(schema, 11)).unsqueeze(0)
     columns = torch.arange(8)
     whole = network(columns, positions, columns).logits
@@ -130,7 +130,7 @@ def test_column_order_row_order_and_batch_size_change_nothing(kind):
 @pytest.mark.parametrize("kind", [MoeNetwork, PaperNetwork])
 def test_an_absent_column_and_a_missing_cell_are_the_same_thing(kind):
     schema = make_schema(4, 2)
-    network = kind(schema, Shape(n_members=1, n_heads=2, d_head=4)).eval()
+    network = kind(Layout([schema], 1), Shape(n_members=1, n_heads=2, d_head=4)).eval()
     positions = torch.from_numpy(make_positions(schema, 6, missing=0.0)).unsqueeze(0)
     positions[..., 2] = torch.nan
     columns, without = torch.arange(6), torch.tensor([0, 1, 3, 4, 5])
