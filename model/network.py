@@ -48,11 +48,15 @@ class Answer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The sizes of a network; ``n_members`` networks are fitted and run side by side."""
+    """The sizes of a network; ``n_members`` networks are fitted and run side by side.
+
+    ``half_additive``: the gates of every second member do not look at values.
+    """
 
     n_members: int = 4
     n_heads: int = 8
     d_head: int = 8
+    half_additive: bool = False
 
     @property
     def d_model(self) -> int:
@@ -135,9 +139,10 @@ class MoeNetwork(nn.Module):
         self.query = _normal(m, d, d, scale=d**-0.5)
         self.key = _normal(m, d, d, scale=FIRST_KEY * d**-0.5)
         self.value = _normal(m, d, d, scale=FIRST_VALUE * d**-0.5)
-        # DEVIATION: the gates of every second member know which columns a row has, but not what they hold: it is
-        # purely additive. Where rows are few, gates that look at values find interactions that are not there.
-        self.register_buffer("looks", _every_second(m, m // layout.n_sets))
+        # DEVIATION: the gates of an additive member know which columns a row has, but not what they hold. Where
+        # rows are few, gates that look at values find interactions that are not there.
+        looks = _every_second(m, m // layout.n_sets) if shape.half_additive else torch.ones(m, 1, 1)
+        self.register_buffer("looks", looks)
         # DEVIATION: a free bias on the gate of each (asked, heard) pair of features, and gates that know
         # which columns a row has: what a column is worth depends on the company it keeps.
         usual_columns = self.layout.company.sum(1).clamp(min=1.0).view(-1, 1)

@@ -26,15 +26,15 @@ def shake(network: torch.nn.Module) -> None:
         weight.add_(torch.randn_like(weight), alpha=0.1)
 
 
-def test_every_second_members_gates_do_not_look_at_values():
+def test_the_gates_of_additive_members_do_not_look_at_values():
     schema = make_schema(4, 2)
-    network = make_network(schema, Shape(n_members=4, n_heads=2, d_head=4))
+    network = make_network(schema, Shape(n_members=4, n_heads=2, d_head=4, half_additive=True))
     columns = torch.arange(6)
     rows = torch.from_numpy(make_positions(schema, 9, 0.0))
     gates = network(columns, rows.expand(4, -1, -1), columns).gates  # (M, H, Q, S + 1, B)
     spread = gates.std(-1).amax((1, 2, 3))
     assert (spread > 1e-3).tolist() == [True, False, True, False]
-    lone = make_network(schema, Shape(n_members=1, n_heads=2, d_head=4))
+    lone = make_network(schema, Shape(n_members=1, n_heads=2, d_head=4, half_additive=True))
     assert lone.looks.item() == 1.0
 
 

@@ -56,11 +56,15 @@ class Ledger:
     def find(self, key: str, work: Callable[[], Any]) -> Any:
         """The figures under a key; they are worked out, and kept, if they are not there yet."""
         if key not in self.known:
-            self.known[key] = work()
-            if self.file is not None:
-                with self.file.open("a", encoding="utf-8") as lines:
-                    lines.write(json.dumps({key: self.known[key]}) + "\n")
+            self.keep(key, work())
         return self.known[key]
+
+    def keep(self, key: str, figures: Any) -> None:
+        """Keep figures under a key."""
+        self.known[key] = figures
+        if self.file is not None:
+            with self.file.open("a", encoding="utf-8") as lines:
+                lines.write(json.dumps({key: figures}) + "\n")
 
 
 def format_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -96,7 +96,7 @@ def choose_settings(preset: str, n_rows: int, n_cells: int, epochs: float | None
         return settings
     settings = replace(settings, weight_decay=min(MOST_DECAY, DECAY_ROWS / max(n_rows, 1)))
     if n_rows < FEW_ROWS:
-        shape = replace(settings.shape, n_members=16 if n_rows < VERY_FEW_ROWS else 8)
+        shape = replace(settings.shape, n_members=16 if n_rows < VERY_FEW_ROWS else 8, half_additive=True)
         settings = replace(settings, shape=shape, learning_rate=1e-2, validation_share=0.15)
     if n_cells > MANY_CELLS:
         shape = replace(settings.shape, n_members=1)

@@ -5,12 +5,15 @@ two limits: what unlimited training data could teach, and what could be known of
 Seeds 0 to 7 served the choice of our settings; the others were left untouched until the end.
 """
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import replace
 from functools import partial
+from multiprocessing import get_context
 
 import numpy as np
+import torch
 
 from model.progress import Progress
 from training.figures import Ledger, Record, average, format_table
@@ -38,6 +41,8 @@ N_DEVELOPMENT = 8
 QUICK_CELLS = (CELLS[7],)
 QUICK_METHODS = ("ours", "paper", "lr", "limit")
 Answers = tuple[list[Floats], ...]  # of one or more methods: for each data set p(y | x), (N, K)
+Task = tuple[Cell, tuple[str, ...], Sequence[int], Options]
+Found = dict[str, dict[str, list[float]]]  # method -> metric -> one value a seed
 Scores = Mapping[str, Floats]  # of one method in one cell: metric -> (seeds,)
 
 
@@ -48,13 +53,21 @@ def run(options: Options) -> list[Record]:
     progress = Progress()
     progress.start(f"{len(cells)} cells x {len(seeds)} seeds: {', '.join(map(str, seeds))}")
     ledger = Ledger(options.ledger)
-    figures: dict[tuple[str, str], Scores] = {}
-    todo = [(cell, methods) for methods in _methods(options) for cell in cells]
-    for done, (cell, methods) in enumerate(todo):
-        found = ledger.find(_key(cell, methods, len(seeds), options), partial(_measure, cell, methods, seeds, options))
-        for method, scores in found.items():
-            figures[cell.name, method] = {metric: np.asarray(values) for metric, values in scores.items()}
+    tasks = {
+        _key(cell, methods, len(seeds), options): (cell, methods, seeds, options)
+        for methods in _methods(options)
+        for cell in cells
+    }
+    todo = {key: task for key, task in tasks.items() if key not in ledger.known}
+    for done, (key, found) in enumerate(_run_all(todo)):
+        ledger.keep(key, found)
+        cell, methods, *_ = todo[key]
         progress.update((done + 1) / len(todo), f"{cell.name} {methods[0]}")
+    figures = {
+        (cell.name, method): {metric: np.asarray(values) for metric, values in scores.items()}
+        for key, (cell, *_) in tasks.items()
+        for method, scores in ledger.known[key].items()
+    }
     progress.close()
     records = [*_published(cells), *_run_records(figures)]
     print(_report(records, figures, cells, len(seeds)))
@@ -68,9 +81,21 @@ def _key(cell: Cell, methods: Sequence[str], n_seeds: int, options: Options) -> 
     return f"{cell.name} {methods[0]} {n_seeds} {how}"
 
 
-def _measure(
-    cell: Cell, methods: Sequence[str], seeds: Sequence[int], options: Options
-) -> dict[str, dict[str, list[float]]]:
+def _run_all(todo: Mapping[str, Task]) -> Iterator[tuple[str, Found]]:
+    """Every task, as it ends, in as many processes as there are cores: a fit this small does not use two well."""
+    n_processes = min(os.cpu_count() or 1, len(todo))
+    if n_processes < 2 or any(options.quick for *_, options in todo.values()):
+        yield from ((key, _measure(*task)) for key, task in todo.items())
+        return
+    with ProcessPoolExecutor(
+        n_processes, get_context("spawn"), initializer=torch.set_num_threads, initargs=(1,)
+    ) as pool:
+        futures = {pool.submit(_measure, *task): key for key, task in todo.items()}
+        for future in as_completed(futures):
+            yield futures[future], future.result()
+
+
+def _measure(cell: Cell, methods: Sequence[str], seeds: Sequence[int], options: Options) -> Found:
     data = [simulate(cell, seed) for seed in seeds]
     answers = RUNS[tuple(methods)](data, options)
     return {
@@ -117,12 +142,9 @@ def _to_datasets(data: Sequence[Simulated]) -> list[Dataset]:
 
 
 def _peer(data: Sequence[Simulated], options: Options, *, name: str) -> Answers:
-    with ProcessPoolExecutor(2) as pool:
-        return (list(pool.map(partial(_one_peer, name=name, quick=not options.published_grids), data)),)
-
-
-def _one_peer(data: Simulated, *, name: str, quick: bool) -> Floats:
-    return probabilities(name, data.x, data.y, data.x_test, n_classes=N_BINS, quick=quick, seed=0)
+    quick = not options.published_grids
+    fit = partial(probabilities, name, n_classes=N_BINS, quick=quick, seed=0)
+    return ([fit(one.x, one.y, one.x_test) for one in data],)
 
 
 def _limits(data: Sequence[Simulated], _: Options) -> Answers:
