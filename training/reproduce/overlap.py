@@ -193,7 +193,8 @@ def show(setting: Setting, records: Sequence[Record]) -> str:
     lines = [[name, *(_show_cell(row.get(m), max(row.values())) for m in methods)] for name, row in rows.items()]
     seconds = {r.method: f"{r.value:.1f}" for r in records if r.metric == "fit_seconds"}
     lines.append(["seconds a fit", *(seconds.get(method, "-") for method in methods)])
-    table = format_table(["table", *(method.replace("_", " ") for method in methods)], lines)
+    recorded = {r.method: f" (recorded, {r.seeds} seed(s))" for r in records if r.source == "recorded"}
+    table = format_table(["table", *(m.replace("_", " ") + recorded.get(m, "") for m in methods)], lines)
     return f"\nAUROC, {setting.name}, {records[0].seeds} seed(s)\n\n{table}\n\n{say_losses(rows)}"
 
 
