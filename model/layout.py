@@ -50,7 +50,7 @@ class Layout(nn.Module):
         super().__init__()
         first = schemas[0]
         n_features = len(first.features)
-        self.n_members, self.n_sets = n_members, len(schemas)
+        self.n_sets = len(schemas)
         self.n_words = len(first.words)
         self.n_bins = max((f.n_values for f in first.features if f.is_number), default=0)
         slots = [_lay_out(schema) for schema in schemas]

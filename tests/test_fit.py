@@ -146,6 +146,14 @@ def test_large_tables_get_one_member_and_at_least_one_epoch():
     assert choose_settings("moe", 500, 5_000).n_steps(300) == 300
 
 
+@pytest.mark.parametrize(
+    ("n_rows", "n_members", "half_additive"), [(399, 16, True), (400, 8, True), (999, 8, True), (1000, 4, False)]
+)
+def test_few_rows_get_more_members_half_of_them_additive(n_rows, n_members, half_additive):
+    shape = choose_settings("moe", n_rows, 10 * n_rows).shape
+    assert (shape.n_members, shape.half_additive) == (n_members, half_additive)
+
+
 def test_torchrun_with_two_processes_writes_one_bundle_of_like_quality(cars, tmp_path):
     auto = pd.read_csv(cars / "auto.csv").drop(columns=["rownames", "name"])
     auto.to_csv(tmp_path / "auto.csv", index=False)

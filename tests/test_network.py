@@ -52,7 +52,7 @@ def test_one_pass_equals_naive_masking_in_logits_and_gradients(n_numbers, n_word
     schema = make_schema(n_numbers, n_words)
     n = len(schema.features)
     company = (np.random.default_rng(0).random((n, n)) < 0.9).astype(np.float32)
-    network = make_network(schema, Shape(n_members=2, n_heads=n_heads, d_head=4), company)
+    network = make_network(schema, Shape(n_members=2, n_heads=n_heads, d_head=4, half_additive=n_words > 0), company)
     columns = torch.randperm(n)
     rows = torch.from_numpy(make_positions(schema, 9, missing))[:, columns]
     positions = torch.stack([rows, rows.flip(0)])

@@ -147,7 +147,7 @@ def test_the_table_shows_the_best_in_bold_and_says_where_ours_loses():
     records = summarize(SETTINGS[0], figures)
     assert records[0] == Record("overlap", "wage, all rows", "ours", "auroc", 0.805, pytest.approx(0.005), 2)
     text = show(SETTINGS[0], records)
-    assert "| wage          | **0.805** |     0.705 |" in text
+    assert "| wage              | **0.805** |     0.705 |" in text
     assert "Ours loses on hmda (by 0.050 to lr union)." in text
     assert say_losses({"wage": {"ours": 0.8, "lr_union": 0.7}}) == "Ours loses nowhere."
 

@@ -56,16 +56,33 @@ def test_a_study_broken_off_goes_on_from_its_ledger(tmp_path, capsys):
     first = capsys.readouterr().out
     lines = ledger.read_text().splitlines()
     assert len(lines) == 2  # one for the regression, one for both limits
-    ledger.write_text(lines[0] + "\n" + lines[1][:40])  # the second was cut short
-    assert main(ask) == 0
-    assert capsys.readouterr().out == first
-    assert "| lr" in first or " lr |" in first
-    assert "ours" not in first
+    kept = json.loads(lines[0])
+    next(iter(kept.values()))["lr"]["accuracy"] = [0.777]  # to tell what is kept from what is found anew
+    ledger.write_text(json.dumps(kept) + "\n" + lines[1][:40])  # the second was cut short
+    file = tmp_path / "figures.json"
+    assert main([*ask, "--json", str(file)]) == 0
+    assert ledger.read_text().splitlines() == [json.dumps(kept), lines[1]]
+    run = {(r["method"], r["metric"]): r["value"] for r in json.loads(file.read_text()) if r["source"] == "run"}
+    assert run["lr", "accuracy"] == 0.777
+    assert {method for method, _ in run} == {"lr", "limit", "limit_test_law"}
+    assert main([*ask, "--json", str(file)]) == 0
+    assert capsys.readouterr().out.count("0.777") > first.count("0.777")
 
 
-def test_a_method_that_a_study_does_not_have_is_named(capsys):
-    assert main(["reproduce", "simulated", "--quick", "--only", "svm"]) == 2
-    assert "no method svm here; there are ours, paper, lr, limit" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["simulated", "--only", "svm"], "no method svm here; there are ours, ours_unlabelled, paper, lr, limit"),
+        (["toy-corpus", "--only", "cbow"], "toy-corpus does not have --only; simulated and auto-mpg and overlap do"),
+        (["simulated", "--resume", "figures.json"], "figures.json: it holds something else than figures of a study"),
+        (["simulated", "--resume", "no/such/folder.jsonl"], "it cannot be used: No such file or directory"),
+    ],
+)
+def test_what_a_study_cannot_do_is_said_at_once(options, words, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "figures.json").write_text("[\n 1\n]\n")
+    assert main(["reproduce", *options, "--quick"]) == 2
+    assert words in capsys.readouterr().err
 
 
 def noisy(rng, n, corr):

@@ -11,6 +11,7 @@ from model.export import check_parity, export_onnx
 from model.network import MoeNetwork
 from model.runtime import Predictor
 from training.fit import Fitted
+from training.parallel import n_cores
 from training.report import Score, score_tables
 from training.tables import Dataset
 
@@ -27,7 +28,7 @@ def bundle_fitted(fitted: Fitted, dataset: Dataset, out: Path, *, force: bool = 
     encodings = network.encoding.detach().cpu().movedim(0, 1).flatten(1).numpy()
     facts = _facts(fitted, dataset)
     draft = Bundle(facts, schema, content, encodings)
-    scores = score_tables(Predictor(draft, threads=_threads()), dataset)
+    scores = score_tables(Predictor(draft, threads=n_cores()), dataset)
     facts["metrics"] = [score.to_json() for score in scores]
     bundle = write_bundle(out, facts=facts, schema=schema, network=content, encodings=encodings, replace=force)
     return bundle, scores
@@ -57,7 +58,3 @@ def _now() -> str:
     fixed = os.environ.get("SOURCE_DATE_EPOCH")
     moment = datetime.fromtimestamp(int(fixed), UTC) if fixed else datetime.now(UTC)
     return moment.isoformat(timespec="seconds")
-
-
-def _threads() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

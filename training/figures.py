@@ -1,6 +1,5 @@
 """Figures of benchmarks and studies: one record each, printed beside each other and written as JSON."""
 
-import contextlib
 import json
 import os
 from collections.abc import Callable, Sequence
@@ -9,6 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from model.errors import TabglotError
+
+
+class LedgerError(TabglotError):
+    """A file of figures cannot be used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +52,18 @@ class Ledger:
     def __init__(self, file: Path | None) -> None:
         self.file = file
         self.known: dict[str, Any] = {}
-        if file is not None and file.is_file():
-            # A line that was cut short by a crash is found again.
-            for line in file.read_text(encoding="utf-8").splitlines():
-                with contextlib.suppress(json.JSONDecodeError):
-                    self.known.update(json.loads(line))
+        if file is None:
+            return
+        try:
+            with file.open("a+b") as lines:
+                lines.seek(0)
+                whole = lines.read().rpartition(b"\n")[0]  # the last line may have been cut short
+                lines.truncate(len(whole) + 1 if whole else 0)
+            self.known = {key: figures for line in whole.splitlines() for key, figures in json.loads(line).items()}
+        except OSError as error:
+            raise LedgerError(f"--resume {file}: it cannot be used: {error.strerror}") from error
+        except (ValueError, AttributeError) as error:
+            raise LedgerError(f"--resume {file}: it holds something else than figures of a study") from error
 
     def find(self, key: str, work: Callable[[], Any]) -> Any:
         """The figures under a key; they are worked out, and kept, if they are not there yet."""

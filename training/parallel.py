@@ -46,3 +46,8 @@ def join_team(device: str) -> Iterator[Team]:
         yield Team(dist.get_rank(), dist.get_world_size())
     finally:
         dist.destroy_process_group()
+
+
+def n_cores() -> int:
+    """The cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -19,9 +19,9 @@ PIECE_BYTES = 4 << 20
 PIECE_ROWS = 65_536
 DELIMITERS = (",", ";", "\t", "|")
 PARQUET_SUFFIXES = {".parquet", ".pq"}
+CSV_SUFFIXES = {".csv", ".tsv", ".txt"}
 # What Arrow says of a row with too many or too few cells.
 RAGGED_ROW = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+)")
-CSV_SUFFIXES = {".csv", ".tsv", ".txt"}
 
 
 @dataclass(slots=True)

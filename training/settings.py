@@ -30,8 +30,8 @@ class FitSettings:
     cosine: bool = False
     averaging: float = 0.0
     clip: float | None = None
-    # The weight of the distribution's cross entropy, for numbers (it is 1 for all others), and of the squared
-    # error of the expected value, for numbers and ordinals.
+    # The squared error of the expected value, for numbers and ordinals; beside it, the weight of the
+    # distribution's cross entropy for numbers (it is 1 for all others).
     bins_weight: float = 1.0
     point_weight: float = 0.0
     # The share of rows in which more than the asked cell is hidden, at a rate of up to hide_most.

@@ -33,16 +33,32 @@ class Options:
     only: tuple[str, ...] | None = None
     ledger: Path | None = None
 
-    def choose(self, methods: Sequence[str]) -> list[str]:
+    def choose(self, methods: Sequence[str]) -> set[str]:
         """Those of a study's methods that were asked for."""
         unknown = [method for method in self.only or () if method not in methods]
         if unknown:
             raise StudyError(f"no method {', '.join(unknown)} here; there are {', '.join(methods)}")
-        return [method for method in methods if self.only is None or method in self.only]
+        return set(methods if self.only is None else self.only)
+
+
+# What only some studies know; the others say so.
+KNOWN_TO = {
+    "only": ("simulated", "auto-mpg", "overlap"),
+    "ledger": ("simulated", "overlap"),
+    "published_grids": ("simulated", "auto-mpg"),
+}
+FLAGS = {"only": "--only", "ledger": "--resume", "published_grids": "--published-grids"}
+
+
+def _check(study: str, options: Options) -> None:
+    for option, studies in KNOWN_TO.items():
+        if getattr(options, option) and study not in studies:
+            raise StudyError(f"{study} does not have {FLAGS[option]}; {' and '.join(studies)} do")
 
 
 def run_study(study: str, options: Options, json_file: Path | None) -> None:
     """Run one study, print its tables and, if asked, write its records."""
+    _check(study, options)
     # Threads that wait by spinning for long lose all they have once a neighbour wants the same cores.
     os.environ.setdefault("GOMP_SPINCOUNT", "10000")
     module = f"training.reproduce.{study.replace('-', '_')}"

@@ -1,6 +1,6 @@
 """The paper's baselines: scikit-learn's classifiers on one-hot features, chosen by cross-validation.
 
-Axis letters: N rows, F features, K classes. Everything runs on one core; studies run data sets side by side.
+Axis letters: N rows, F features, K classes. Everything runs on one core.
 """
 
 import warnings

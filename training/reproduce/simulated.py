@@ -5,7 +5,7 @@ two limits: what unlimited training data could teach, and what could be known of
 Seeds 0 to 7 served the choice of our settings; the others were left untouched until the end.
 """
 
-import os
+import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import replace
@@ -14,9 +14,11 @@ from multiprocessing import get_context
 
 import numpy as np
 import torch
+from threadpoolctl import threadpool_limits
 
 from model.progress import Progress
 from training.figures import Ledger, Record, average, format_table
+from training.parallel import n_cores
 from training.reproduce import Options
 from training.reproduce.arrays import Floats, adapt_side_by_side, ask_side_by_side, fit_side_by_side, to_dataset
 from training.reproduce.peers import PEERS, probabilities
@@ -59,7 +61,7 @@ def run(options: Options) -> list[Record]:
         for cell in cells
     }
     todo = {key: task for key, task in tasks.items() if key not in ledger.known}
-    for done, (key, found) in enumerate(_run_all(todo)):
+    for done, (key, found) in enumerate(_run_all(todo, quick=options.quick)):
         ledger.keep(key, found)
         cell, methods, *_ = todo[key]
         progress.update((done + 1) / len(todo), f"{cell.name} {methods[0]}")
@@ -75,24 +77,31 @@ def run(options: Options) -> list[Record]:
 
 
 def _key(cell: Cell, methods: Sequence[str], n_seeds: int, options: Options) -> str:
-    """Figures are the same if all of this is."""
+    """What a figure depends on, but for the code."""
     fit = {"ours": _our_settings, "paper": _paper_settings}.get(methods[0])
     how = fit(options) if fit else ("published grids" if options.published_grids else "small grids")
     return f"{cell.name} {methods[0]} {n_seeds} {how}"
 
 
-def _run_all(todo: Mapping[str, Task]) -> Iterator[tuple[str, Found]]:
+def _run_all(todo: Mapping[str, Task], *, quick: bool) -> Iterator[tuple[str, Found]]:
     """Every task, as it ends, in as many processes as there are cores: a fit this small does not use two well."""
-    n_processes = min(os.cpu_count() or 1, len(todo))
-    if n_processes < 2 or any(options.quick for *_, options in todo.values()):
+    if quick or not todo:
         yield from ((key, _measure(*task)) for key, task in todo.items())
         return
-    with ProcessPoolExecutor(
-        n_processes, get_context("spawn"), initializer=torch.set_num_threads, initargs=(1,)
-    ) as pool:
+    with ProcessPoolExecutor(n_cores(), get_context("spawn"), initializer=_work_alone) as pool:
         futures = {pool.submit(_measure, *task): key for key, task in todo.items()}
-        for future in as_completed(futures):
-            yield futures[future], future.result()
+        try:
+            for future in as_completed(futures):
+                yield futures[future], future.result()
+        finally:
+            pool.shutdown(cancel_futures=True)  # if stopped halfway, what has not begun is left
+
+
+def _work_alone() -> None:
+    """One thread for each process, and Ctrl-C is for the process that started it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    torch.set_num_threads(1)
+    threadpool_limits(1)
 
 
 def _measure(cell: Cell, methods: Sequence[str], seeds: Sequence[int], options: Options) -> Found:
@@ -161,9 +170,10 @@ RUNS: Mapping[tuple[str, ...], Callable[[Sequence[Simulated], Options], Answers]
 
 
 def _methods(options: Options) -> list[tuple[str, ...]]:
-    """The quick form leaves out what is slow even with small grids."""
-    chosen = options.choose([methods[0] for methods in RUNS if not options.quick or methods[0] in QUICK_METHODS])
-    return [methods for methods in RUNS if methods[0] in chosen]
+    """The groups that hold a chosen method; the quick form leaves out what is slow even with small grids."""
+    groups = [methods for methods in RUNS if not options.quick or methods[0] in QUICK_METHODS]
+    chosen = options.choose([method for methods in groups for method in methods])
+    return [methods for methods in groups if not chosen.isdisjoint(methods)]
 
 
 def _published(cells: Sequence[Cell]) -> Iterator[Record]:
@@ -195,8 +205,7 @@ def _report(
         rows.append(["mean", *(_show(float(mean)) for mean in means)])
         names = [f"{method} (paper)" if source == "published" else method for method, source in heads]
         parts.append(f"\n{TITLES[metric]}, {n_seeds} seed(s)\n\n{format_table(['causes, noise, corr', *names], rows)}")
-    has = {method for _, method in figures}
-    comparison = _compare(figures, cells) if {"ours", "limit"} <= has else ()
+    comparison = _compare(figures, cells) if (cells[0].name, "ours") in figures else ()
     return "\n".join([*parts, "", *comparison])
 
 
@@ -234,5 +243,7 @@ def _compare(figures: Mapping[tuple[str, str], Scores], cells: Sequence[Cell]) -
     behind = ours["accuracy"].mean(1) - best
     worst = int(behind.argmin())
     yield f"largest lag behind the best published column: {behind[worst]:+.3f} ({cells[worst].name})"
+    if (cells[0].name, "limit") not in figures:
+        return
     adapted, limit = (np.mean([figures[c.name, m]["accuracy"] for c in cells]) for m in ("ours_unlabelled", "limit"))
     yield f"with the test rows' covariates: mean accuracy {adapted:.4f}; unlimited training data alone: {limit:.4f}"
