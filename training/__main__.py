@@ -21,7 +21,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("stopped", file=sys.stderr)
+        kept = getattr(args, "resume", None)
+        print(f"stopped; {f'what was found is in {kept}' if kept else 'nothing was written'}", file=sys.stderr)
         return 130
     return 0
 
@@ -54,6 +55,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     bench.set_defaults(command=_bench)
     reproduce = commands.add_parser("reproduce", help="run a study of the paper; needs the extras train, demo, repro")
+    _add_study_options(reproduce)
+    reproduce.set_defaults(command=_reproduce)
+    return parser
+
+
+def _add_study_options(reproduce: argparse.ArgumentParser) -> None:
     reproduce.add_argument("study", choices=("simulated", "auto-mpg", "toy-corpus", "analogies", "overlap"))
     reproduce.add_argument("--json", type=Path, metavar="FILE", help="also write the figures as JSON")
     reproduce.add_argument("--seeds", type=_count, metavar="N", help="the first N seeds only (default: all)")
@@ -70,8 +77,6 @@ def _parser() -> argparse.ArgumentParser:
         metavar="FILE",
         help="simulated, overlap: keep figures here, go on from what is there",
     )
-    reproduce.set_defaults(command=_reproduce)
-    return parser
 
 
 def _add_fit_options(parser: argparse.ArgumentParser) -> None:
