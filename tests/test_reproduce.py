@@ -75,14 +75,17 @@ def test_a_study_broken_off_goes_on_from_its_ledger(tmp_path, capsys):
         (["simulated", "--only", "svm"], "no method svm here; there are ours, ours_unlabelled, paper, lr, limit"),
         (["toy-corpus", "--only", "cbow"], "toy-corpus does not have --only; simulated and auto-mpg and overlap do"),
         (["simulated", "--resume", "figures.json"], "figures.json: it holds something else than figures of a study"),
+        (["simulated", "--resume", "one_line.json"], "one_line.json: it holds something else than figures of a study"),
         (["simulated", "--resume", "no/such/folder.jsonl"], "it cannot be used: No such file or directory"),
     ],
 )
 def test_what_a_study_cannot_do_is_said_at_once(options, words, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "figures.json").write_text("[\n 1\n]\n")
+    (tmp_path / "one_line.json").write_text('{"mine": 1}')
     assert main(["reproduce", *options, "--quick"]) == 2
     assert words in capsys.readouterr().err
+    assert (tmp_path / "one_line.json").read_text() == '{"mine": 1}'  # what is not ours stays as it is
 
 
 def noisy(rng, n, corr):

@@ -57,9 +57,13 @@ class Ledger:
         try:
             with file.open("a+b") as lines:
                 lines.seek(0)
-                whole = lines.read().rpartition(b"\n")[0]  # the last line may have been cut short
-                lines.truncate(len(whole) + 1 if whole else 0)
-            self.known = {key: figures for line in whole.splitlines() for key, figures in json.loads(line).items()}
+                whole, _, cut_short = lines.read().rpartition(b"\n")
+                if cut_short and not whole:
+                    raise ValueError("not a single line of figures")
+                self.known = {key: figures for line in whole.splitlines() for key, figures in json.loads(line).items()}
+                # Only now that it is known to be a ledger may anything of it be dropped.
+                if cut_short:
+                    lines.truncate(len(whole) + 1)
         except OSError as error:
             raise LedgerError(f"--resume {file}: it cannot be used: {error.strerror}") from error
         except (ValueError, AttributeError) as error:

@@ -33,12 +33,12 @@ class Options:
     only: tuple[str, ...] | None = None
     ledger: Path | None = None
 
-    def choose(self, methods: Sequence[str]) -> set[str]:
+    def choose(self, methods: Sequence[str]) -> list[str]:
         """Those of a study's methods that were asked for."""
         unknown = [method for method in self.only or () if method not in methods]
         if unknown:
             raise StudyError(f"no method {', '.join(unknown)} here; there are {', '.join(methods)}")
-        return set(methods if self.only is None else self.only)
+        return [method for method in methods if self.only is None or method in self.only]
 
 
 # What only some studies know; the others say so.

@@ -40,8 +40,7 @@ def run(options: Options) -> list[Record]:
     ]
     # Both ways to stop: the package's own ends some peers long before they have learnt.
     records += load_recorded("default") + load_recorded("full")
-    chosen = options.choose(("ours", "paper", *PEERS))
-    methods = [method for method in ("ours", "paper", *PEERS) if method in chosen]
+    methods = options.choose(("ours", "paper", *PEERS))
     for done, method in enumerate(methods):
         answers = _answers(method, (x, y, x_test), n_seeds, options)
         records += list(_score(method, answers, y_test))

@@ -79,9 +79,7 @@ def run(options: Options) -> list[Record]:
     progress.start(f"{len(names)} tables, {len(SETTINGS)} settings, {len(seeds)} seed(s)")
     tell = _count_to(len(names) * len(SETTINGS) * len(seeds), progress)
     epochs = QUICK_EPOCHS if options.quick else None
-    every = ["ours", LABELLED_ONLY, *(f"{model}_{form}" for model in models for form in FORMS)]
-    chosen = options.choose(every)
-    methods = [method for method in every if method in chosen]
+    methods = options.choose(["ours", LABELLED_ONLY, *(f"{model}_{form}" for model in models for form in FORMS)])
     ledger = Ledger(options.ledger)
     figures = {s: list(measure(s, names, seeds, methods, epochs=epochs, ledger=ledger, tell=tell)) for s in SETTINGS}
     progress.close()

@@ -172,7 +172,7 @@ RUNS: Mapping[tuple[str, ...], Callable[[Sequence[Simulated], Options], Answers]
 def _methods(options: Options) -> list[tuple[str, ...]]:
     """The groups that hold a chosen method; the quick form leaves out what is slow even with small grids."""
     groups = [methods for methods in RUNS if not options.quick or methods[0] in QUICK_METHODS]
-    chosen = options.choose([method for methods in groups for method in methods])
+    chosen = set(options.choose([method for methods in groups for method in methods]))
     return [methods for methods in groups if not chosen.isdisjoint(methods)]
 
 
