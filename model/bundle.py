@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model.errors import BundleError, FamilyError
+from model.linear import LinearExpert
 from model.schema import Schema, feature_from_json, features_to_json, table_from_json, table_to_json
 
 FORMAT = 1
@@ -38,6 +39,7 @@ class Bundle:
     schema: Schema
     network: bytes
     encodings: NDArray[np.float32]
+    expert: LinearExpert | None = None
 
     @property
     def name(self) -> str:

@@ -156,6 +156,8 @@ class MoeNetwork(nn.Module):
         self.own_head = _zeros(m, f, k, d)
         # DEVIATION: a second output for numbers, the expected value itself.
         self.point_head = _normal(m, f, d, scale=d**-0.5)
+        # DEVIATION: how far a linear expert is followed, where there is one: its expected value, its distribution.
+        self.lean = nn.Parameter(torch.ones(m, f, 2))
 
     def cell_table(self, columns: Tensor) -> Tensor:
         """What each value looks like as a cell of each column: embedding + encoding, (M, S, K, D)."""
@@ -216,6 +218,16 @@ class MoeNetwork(nn.Module):
         logits = out[:, :, :-1] + self.layout.log_shares.index_select(1, asked).unsqueeze(-1)
         real = self.layout.real[asked].unsqueeze(-1)
         return Answer(logits.masked_fill(~real, CLOSED), out[:, :, -1], gates)
+
+
+    def follow(self, answer: Answer, asked: Tensor, mean: Tensor, surprise: Tensor) -> Answer:
+        """The answer with what a linear expert says added: its expected value (M, Q, B) and what its
+        distribution adds to the logits (M, Q, K, B).
+        """
+        lean = self.lean.index_select(1, asked).unsqueeze(-1)  # (M, Q, 2, 1)
+        return answer._replace(
+            logits=answer.logits + lean[:, :, 1:] * surprise, point=answer.point + lean[:, :, 0] * mean
+        )
 
 
 def _normal(*size: int, scale: float) -> nn.Parameter:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from model.bundle import Bundle
 from model.errors import BundleError
+from model.linear import LinearExpert
 from model.onnx_names import ANSWERS, CONTRACT, INPUTS
 from model.prune import keep_outputs, points_outside
 
@@ -23,12 +24,13 @@ class Network:
 
     whole: onnxruntime.InferenceSession
     brief: onnxruntime.InferenceSession
+    expert: LinearExpert | None = None
 
     def run(self, names: Sequence[str], feed: Mapping[str, NDArray[Any]]) -> list[NDArray[np.float32]]:
         """The outputs of these names."""
         session = self.brief if len(names) == len(ANSWERS) else self.whole
         outputs: list[NDArray[np.float32]] = session.run(names, feed)
-        return outputs
+        return outputs if self.expert is None else self.expert.join(tuple(names), feed, outputs)
 
 
 def open_network(bundle: Bundle, threads: int) -> Network:
@@ -40,7 +42,7 @@ def open_network(bundle: Bundle, threads: int) -> Network:
         brief = _open(bundle.name, keep_outputs(bundle.network, ANSWERS), threads)
     except ValueError as error:
         raise BundleError(f"bundle {bundle.name!r}: model.onnx cannot be read: {error}") from error
-    network = Network(whole, brief)
+    network = Network(whole, brief, bundle.expert)
     run_canary(bundle, network)
     return network
 

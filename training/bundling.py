@@ -27,7 +27,7 @@ def bundle_fitted(fitted: Fitted, dataset: Dataset, out: Path, *, force: bool = 
     # Members live in spaces of their own: side by side, their cosines average.
     encodings = network.encoding.detach().cpu().movedim(0, 1).flatten(1).numpy()
     facts = _facts(fitted, dataset)
-    draft = Bundle(facts, schema, content, encodings)
+    draft = Bundle(facts, schema, content, encodings, fitted.expert)
     scores = score_tables(Predictor(draft, threads=n_cores()), dataset)
     facts["metrics"] = [score.to_json() for score in scores]
     bundle = write_bundle(out, facts=facts, schema=schema, network=content, encodings=encodings, replace=force)

