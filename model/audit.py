@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from model import codec
 from model.answers import Prediction, softmax
 from model.requests import Cells, Columns, check_interval
-from model.runtime import Pause, Predictor
+from model.runtime import FIXED, Pause, Predictor
 from model.schema import Feature, Link
 
 LEAST_SHARE = 1e-12
@@ -70,8 +70,7 @@ def audit(
 
 
 def _one_row(outputs: Mapping[str, NDArray[np.float32]], row: int) -> dict[str, NDArray[np.float32]]:
-    fixed = ("base", "point_base")
-    return {name: output if name in fixed else output[row : row + 1] for name, output in outputs.items()}
+    return {name: output if name in FIXED else output[row : row + 1] for name, output in outputs.items()}
 
 
 def measure(predictor: Predictor, cells: Cells, pause: Pause | None = None) -> codec.Floats:

@@ -45,7 +45,7 @@ def explain_value(outputs: Outputs, question: int, chosen: NDArray[np.int64], he
     """The experts behind the logit of value ``chosen`` (B,) of one question."""
     rows = np.arange(len(chosen))
     parts = outputs["contributions"][:, question].astype(np.float64)[rows, :, chosen]  # (B, S)
-    base = outputs["base"][question].astype(np.float64)[chosen]
+    base = outputs["base"][:, question].astype(np.float64)[rows, chosen]
     return _experts(heard, base, outputs["gates"][:, question], parts)
 
 

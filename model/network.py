@@ -220,13 +220,11 @@ class MoeNetwork(nn.Module):
         return Answer(logits.masked_fill(~real, CLOSED), out[:, :, -1], gates)
 
 
-    def follow(self, answer: Answer, asked: Tensor, mean: Tensor, surprise: Tensor) -> Answer:
-        """The answer with what a linear expert says added: its expected value (M, Q, B) and what its
-        distribution adds to the logits (M, Q, K, B).
-        """
+    def follow(self, answer: Answer, asked: Tensor, mean: Tensor, logits: Tensor) -> Answer:
+        """The answer with what a linear expert says added: to the point (M, Q, B), to the logits (M, Q, K, B)."""
         lean = self.lean.index_select(1, asked).unsqueeze(-1)  # (M, Q, 2, 1)
         return answer._replace(
-            logits=answer.logits + lean[:, :, 1:] * surprise, point=answer.point + lean[:, :, 0] * mean
+            logits=answer.logits + lean[:, :, 1:] * logits, point=answer.point + lean[:, :, 0] * mean
         )
 
 

@@ -28,7 +28,7 @@ MOST_GATES = 400_000
 # Called between pieces of long work, for others to have a turn (or to end it by raising).
 Pause = Callable[[], None]
 # Outputs that are the same for every row.
-FIXED = frozenset({"base", "point_base"})
+FIXED = frozenset({"point_base"})
 
 
 class Predictor:

@@ -67,7 +67,7 @@ class _Part:
     training: list[NDArray[np.int64]]
     validation: Tensor
     validation_seen: Tensor
-    validation_told: "Told | None"
+    validation_heard: "Heard | None"
     trivial: Tensor
 
 
@@ -171,7 +171,7 @@ def _prepare(
         training=[rows[n_validation:] for rows in rolled],
         validation=validation,
         validation_seen=seen,
-        validation_told=_hear(expert, columns, seen, columns),
+        validation_heard=_hear(expert, columns, seen, columns),
         trivial=member_losses(losses, validation, weights),
     )
 
@@ -185,11 +185,11 @@ def _pool(table: FitTable, seed: int) -> NDArray[np.int64]:
     return pool
 
 
-class Told(NamedTuple):
+class Heard(NamedTuple):
     """What the linear expert says of rows: expected values (M, Q, B), and what it adds to logits (M, Q, K, B)."""
 
     mean: Tensor
-    surprise: Tensor
+    logits: Tensor
 
 
 @dataclass(slots=True)
@@ -200,19 +200,17 @@ class _Batch:
     truth: Tensor
     seen: Tensor
     asked: Tensor
-    told: Told | None
+    heard: Heard | None
 
 
-def _hear(expert: LinearExpert | None, columns: Tensor, seen: Tensor, asked: Tensor) -> Told | None:
+def _hear(expert: LinearExpert | None, columns: Tensor, seen: Tensor, asked: Tensor) -> Heard | None:
     """Ask the linear expert about rows (M, B, S), if there is one."""
     if expert is None:
         return None
     m, b, s = seen.shape
-    questions = asked.cpu().numpy()
-    expected = expert.expect(columns.cpu().numpy(), seen.reshape(-1, s).cpu().numpy(), questions)
-    mean = torch.from_numpy((expected.mean - expected.start).astype(np.float32)).view(m, b, -1).transpose(1, 2)
-    surprise = torch.from_numpy(expert.surprise(expected, questions).astype(np.float32))
-    return Told(mean.to(seen.device), surprise.view(m, b, len(asked), -1).permute(0, 2, 3, 1).to(seen.device))
+    told = expert.tell(columns.cpu().numpy(), seen.reshape(-1, s).cpu().numpy(), asked.cpu().numpy())
+    mean, logits = (torch.from_numpy(x.astype(np.float32)).to(seen.device) for x in (told.mean, told.logits))
+    return Heard(mean.view(m, b, -1).transpose(1, 2), logits.view(m, b, len(asked), -1).permute(0, 2, 3, 1))
 
 
 def _losses(network: Network, batch: _Batch, settings: FitSettings) -> Tensor:
@@ -220,8 +218,8 @@ def _losses(network: Network, batch: _Batch, settings: FitSettings) -> Tensor:
     part, truth = batch.part, batch.truth[..., batch.asked]
     questions = part.columns[batch.asked]
     answer = network(part.columns, batch.seen, questions)
-    if batch.told is not None and isinstance(network, MoeNetwork):
-        answer = network.follow(answer, questions, *batch.told)
+    if batch.heard is not None and isinstance(network, MoeNetwork):
+        answer = network.follow(answer, questions, *batch.heard)
     losses = cell_losses(answer, truth, network.layout, questions, settings)
     return member_losses(losses, truth, part.weights[batch.asked])
 
@@ -307,7 +305,7 @@ def _validate(network: Network, parts: list[_Part], settings: FitSettings) -> Te
     scores = []
     for part in parts:
         every = torch.arange(len(part.columns), device=part.columns.device)
-        scores.append(_losses(network, _Batch(part, part.validation, part.validation_seen, every, part.validation_told), settings))
+        scores.append(_losses(network, _Batch(part, part.validation, part.validation_seen, every, part.validation_heard), settings))
     network.train()
     trivial = torch.stack([part.trivial for part in parts])  # (tables, M)
     known = trivial > 0  # a small table's few validation rows may hold no known cell

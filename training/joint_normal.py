@@ -21,7 +21,7 @@ LEAST_VARIANCE = 1e-3
 
 
 def fit_expert(dataset: Dataset, seed: int = 0) -> LinearExpert | None:
-    """The law of a dataset's training rows; None where there is no number to expect."""
+    """The law of a dataset's training rows; None where there are too few features, or too many."""
     owner, value = dimensions_of(dataset.schema, MOST_DIMENSIONS)
     if len(owner) < 2 or not any(feature.kind in ASKED_KINDS for feature in dataset.schema.features):
         return None

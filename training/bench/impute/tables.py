@@ -33,7 +33,7 @@ def _breast_cancer() -> pd.DataFrame:
 
 # Ids, names of single things, and columns that are a formula of another are left out.
 SOURCES: dict[str, Callable[[], pd.DataFrame]] = {
-    "auto": lambda: _from_r("ISLR", "Auto", "name"),
+    "auto": lambda: _from_r("ISLR", "Auto", "name").replace({"origin": {1: "America", 2: "Europe", 3: "Japan"}}),
     "breast_cancer": _breast_cancer,
     "college": lambda: _from_r("ISLR", "College").drop(columns="name", errors="ignore"),
     "cps1985": lambda: _from_r("AER", "CPS1985"),
