@@ -18,14 +18,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from model.arrays import pack_arrays, unpack_arrays
 from model.errors import BundleError, FamilyError
-from model.linear import LinearExpert
+from model.linear import LinearExpert, expert_from_arrays
 from model.schema import Schema, feature_from_json, features_to_json, table_from_json, table_to_json
 
-FORMAT = 1
+FORMAT = 2
 MANIFEST = "bundle.json"
 NETWORK = "model.onnx"
 ENCODINGS = "encodings.npy"
+# Only where there is a linear expert.
+EXPERT = "expert.npz"
 SEAL, NO_SEAL = "seal", "0" * 64
 # A manifest larger than this is no manifest; the network may be large.
 MOST_MANIFEST_BYTES = 64 << 20
@@ -78,6 +81,7 @@ def write_bundle(
     schema: Schema,
     network: bytes,
     encodings: NDArray[np.float32],
+    expert: LinearExpert | None = None,
     replace: bool = False,
 ) -> Bundle:
     """Write a bundle directory; ``facts`` are the manifest's own keys (name, created, seed, ...)."""
@@ -86,6 +90,8 @@ def write_bundle(
     array = io.BytesIO()
     np.save(array, encodings.astype(np.float32), allow_pickle=False)
     files = {NETWORK: network, ENCODINGS: array.getvalue()}
+    if expert is not None:
+        files[EXPERT] = pack_arrays(expert.to_arrays())
     manifest = {
         "format": FORMAT,
         **facts,
@@ -95,7 +101,7 @@ def write_bundle(
     }
     content = write_manifest(manifest)
     _write_aside(out, {**files, MANIFEST: content})
-    return Bundle(json.loads(content), schema, network, encodings)
+    return Bundle(json.loads(content), schema, network, encodings, expert)
 
 
 def write_manifest(manifest: Mapping[str, Any]) -> bytes:
@@ -200,7 +206,16 @@ def read_bundle(path: Path) -> Bundle:
     encodings = _read_array(path, files[ENCODINGS])
     if len(encodings) != len(features):
         raise BundleError(f"{path}: {ENCODINGS} has {len(encodings)} rows for {len(features)} features")
-    return Bundle(manifest, schema, files[NETWORK], encodings)
+    expert = _read_expert(path, manifest, schema) if EXPERT in manifest["files"] else None
+    return Bundle(manifest, schema, files[NETWORK], encodings, expert)
+
+
+def _read_expert(path: Path, manifest: Mapping[str, Any], schema: Schema) -> LinearExpert:
+    content = _read_checked(path, EXPERT, manifest["files"][EXPERT])
+    try:
+        return expert_from_arrays(schema, unpack_arrays(content))
+    except ValueError as error:
+        raise BundleError(f"{path}: {EXPERT} cannot be used: {error}") from error
 
 
 def _read_manifest(path: Path) -> dict[str, Any]:

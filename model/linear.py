@@ -103,6 +103,13 @@ class LinearExpert:
             if i in law.owner and feature.kind in ASKED_KINDS
         }
 
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """All there is to keep of it."""
+        law = self.law
+        return {
+            "owner": law.owner, "value": law.value, "mean": law.mean, "covariance": law.covariance, "lean": self.lean
+        }  # fmt: skip
+
     def _lay_out(self, feature: Feature, index: int) -> _Block:
         dims = np.flatnonzero(self.law.owner == index)
         if feature.is_number:
@@ -197,6 +204,37 @@ class LinearExpert:
             added["base"] = lean[1, :, None] * told.base
             added["contributions"] = lean[1, :, None, None] * told.parts
         return [found[n] + added[n].astype(np.float32) if n in added else found[n] for n in names]
+
+
+def expert_from_arrays(schema: Schema, arrays: Mapping[str, NDArray[Any]]) -> LinearExpert:
+    """The expert that was kept; ValueError where it does not fit the features."""
+    try:
+        owner, value, mean, covariance, lean = (
+            arrays[name] for name in ("owner", "value", "mean", "covariance", "lean")
+        )
+    except KeyError as error:
+        raise ValueError(f"it lacks the array {error}") from error
+    d = len(owner)
+    shapes = [array.shape for array in (owner, value, mean, covariance, lean)]
+    if shapes != [(d,), (d,), (d,), (d, d), (len(schema.features), 2)]:
+        raise ValueError("its arrays do not fit each other, or were made for other features")
+    if owner.dtype != np.int64 or value.dtype != np.int64 or [*zip(owner, value, strict=True)] != _fitting(
+        schema, owner
+    ):
+        raise ValueError("its dimensions are not those of the features")
+    np.linalg.cholesky(covariance)  # raises, as a ValueError, if it is the covariance of nothing
+    return LinearExpert(schema, NormalLaw(owner, value, mean, covariance), lean)
+
+
+def _fitting(schema: Schema, owner: Indices) -> list[tuple[int, int]]:
+    """The dimensions that features of these indices have."""
+    found = []
+    for i in sorted(set(owner.tolist())):
+        if not 0 <= i < len(schema.features):
+            return []
+        feature = schema.features[i]
+        found += [(i, -1)] if feature.is_number else [(i, value) for value in range(feature.n_values - 1)]
+    return found
 
 
 def invert_seen(covariance: Floats, seen: Floats) -> Floats:

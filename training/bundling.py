@@ -30,7 +30,15 @@ def bundle_fitted(fitted: Fitted, dataset: Dataset, out: Path, *, force: bool = 
     draft = Bundle(facts, schema, content, encodings, fitted.expert)
     scores = score_tables(Predictor(draft, threads=n_cores()), dataset)
     facts["metrics"] = [score.to_json() for score in scores]
-    bundle = write_bundle(out, facts=facts, schema=schema, network=content, encodings=encodings, replace=force)
+    bundle = write_bundle(
+        out,
+        facts=facts,
+        schema=schema,
+        network=content,
+        encodings=encodings,
+        expert=fitted.expert,
+        replace=force,
+    )
     return bundle, scores
 
 
