@@ -121,7 +121,13 @@ def fit_network(
 def _start(dataset: Dataset, settings: FitSettings, beside: Sequence[Dataset]) -> Network:
     schemas = [data.schema for data in (dataset, *beside)]
     layout = Layout(schemas, settings.shape.n_members, dataset.company(), dataset.n_known())
-    return NETWORKS[settings.preset](layout, settings.shape)
+    network = NETWORKS[settings.preset](layout, settings.shape)
+    if isinstance(network, MoeNetwork) and dataset.target is not None:
+        target = dataset.schema.index[dataset.target]
+        if not dataset.schema.features[target].is_number:
+            # A word to which the network gives most of its attention: it leans on the linear expert where that helps.
+            network.lean.data[:, target, 1] = 0.0
+    return network
 
 
 def _learn(

@@ -10,6 +10,8 @@ NETWORKS: dict[str, type[MoeNetwork] | type[PaperNetwork]] = {"moe": MoeNetwork,
 MANY_CELLS = 1_000_000
 # Below so many rows chance has a large say, which more members average out at little cost.
 FEW_ROWS, VERY_FEW_ROWS = 1_000, 400
+# In tables of more columns a member costs so much that four have to do.
+MANY_COLUMNS = 16
 # How strongly weights are pulled to zero: as so many rows' worth of evidence, within bounds.
 DECAY_ROWS = 100.0
 MOST_DECAY = 0.3
@@ -96,7 +98,8 @@ def choose_settings(preset: str, n_rows: int, n_cells: int, epochs: float | None
         return settings
     settings = replace(settings, weight_decay=min(MOST_DECAY, DECAY_ROWS / max(n_rows, 1)))
     if n_rows < FEW_ROWS:
-        shape = replace(settings.shape, n_members=16 if n_rows < VERY_FEW_ROWS else 8, half_additive=True)
+        n_members = 4 if n_cells > MANY_COLUMNS * n_rows else 16 if n_rows < VERY_FEW_ROWS else 8
+        shape = replace(settings.shape, n_members=n_members, half_additive=True)
         settings = replace(settings, shape=shape, learning_rate=1e-2, validation_share=0.15)
     if n_cells > MANY_CELLS:
         shape = replace(settings.shape, n_members=1)
