@@ -21,7 +21,7 @@ def unpack_arrays(content: bytes) -> dict[str, NDArray[Any]]:
     try:
         with np.load(io.BytesIO(content), allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
-    except (zipfile.BadZipFile, EOFError, OSError, KeyError, AttributeError, TypeError) as error:
+    except (zipfile.BadZipFile, EOFError, OSError, KeyError, AttributeError, TypeError, ValueError) as error:
         raise ValueError(f"not an array file: {error}") from error
     for name, array in arrays.items():
         if array.dtype.kind not in "if" or not np.isfinite(array).all():

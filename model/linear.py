@@ -66,7 +66,7 @@ class _Block:
     dims: Indices
     points: Floats
     is_number: bool
-    usual: Floats  # (w, w): the precision with nothing known
+    usual: NDArray[Any]  # (w, w): the precision with nothing known
 
 
 def dimensions_of(schema: Schema, most: int) -> tuple[Indices, Indices]:
@@ -112,12 +112,11 @@ class LinearExpert:
 
     def _lay_out(self, feature: Feature, index: int) -> _Block:
         dims = np.flatnonzero(self.law.owner == index)
-        if feature.is_number:
-            points = standardize(feature.knots)[:, None]
-        else:
-            points = np.eye(feature.n_values)[:, : len(dims)]
-        points = points - self.law.mean[dims]
-        usual = np.linalg.inv(self.law.covariance[np.ix_(dims, dims)] + LEAST_VARIANCE * np.eye(len(dims)))
+        words = np.eye(feature.n_values)[:, : len(dims)]
+        points = (standardize(feature.knots)[:, None] if feature.is_number else words) - self.law.mean[dims]
+        usual = np.asarray(
+            np.linalg.inv(self.law.covariance[np.ix_(dims, dims)] + LEAST_VARIANCE * np.eye(len(dims))), float
+        )
         return _Block(dims, points, feature.is_number, usual)
 
     def tell(self, columns: Indices, positions: NDArray[Any], asked: Indices, *, explain: bool = False) -> Told:
@@ -138,7 +137,7 @@ class LinearExpert:
             slopes, precisions = self._condition(block, dims, patterns, precision)
             moved = cells[:, :, None] * slopes[which].transpose(0, 2, 1)  # (B, d, w)
             parts = np.einsum("bdw,ds->bsw", moved, to_column) if explain else None
-            _write(told, question, block, moved.sum(axis=1), precisions[which], parts)
+            _write(told, question, block, (moved.sum(axis=1), precisions[which], parts))
         return told
 
     def coordinates(self, columns: Indices, positions: NDArray[Any]) -> Floats:
@@ -218,8 +217,10 @@ def expert_from_arrays(schema: Schema, arrays: Mapping[str, NDArray[Any]]) -> Li
     shapes = [array.shape for array in (owner, value, mean, covariance, lean)]
     if shapes != [(d,), (d,), (d,), (d, d), (len(schema.features), 2)]:
         raise ValueError("its arrays do not fit each other, or were made for other features")
-    if owner.dtype != np.int64 or value.dtype != np.int64 or [*zip(owner, value, strict=True)] != _fitting(
-        schema, owner
+    if (
+        owner.dtype != np.int64
+        or value.dtype != np.int64
+        or [*zip(owner, value, strict=True)] != _fitting(schema, owner)
     ):
         raise ValueError("its dimensions are not those of the features")
     np.linalg.cholesky(covariance)  # raises, as a ValueError, if it is the covariance of nothing
@@ -252,8 +253,11 @@ def _in_pieces(covariance: Floats, patterns: NDArray[np.bool_]) -> Floats:
     return np.concatenate([invert_seen(covariance, patterns[i : i + MOST_PATTERNS].astype(float)) for i in steps])
 
 
-def _write(told: Told, question: int, block: _Block, moved: Floats, precision: Floats, parts: Floats | None) -> None:
-    """One question's answer from its natural parameter ``moved`` (B, w), made of ``parts`` (B, S, w)."""
+def _write(told: Told, question: int, block: _Block, found: tuple[Floats, Floats, Floats | None]) -> None:
+    """One question's answer from its natural parameter (B, w), its precision (B, w, w), and what each column
+    adds to the first, (B, S, w).
+    """
+    moved, precision, parts = found
     n_values = len(block.points)
     if block.is_number:
         variance = 1.0 / precision[:, 0, 0]

@@ -219,7 +219,6 @@ class MoeNetwork(nn.Module):
         real = self.layout.real[asked].unsqueeze(-1)
         return Answer(logits.masked_fill(~real, CLOSED), out[:, :, -1], gates)
 
-
     def follow(self, answer: Answer, asked: Tensor, mean: Tensor, logits: Tensor) -> Answer:
         """The answer with what a linear expert says added: to the point (M, Q, B), to the logits (M, Q, K, B)."""
         lean = self.lean.index_select(1, asked).unsqueeze(-1)  # (M, Q, 2, 1)

@@ -34,7 +34,7 @@ def test_the_manifest_says_all_that_the_contract_lists(small_bundle):
     manifest = json.loads((small_bundle / "bundle.json").read_text())
     for key in ("format", "name", "created", "seed", "preset", "tables", "features", "training", "metrics", "files"):
         assert key in manifest
-    assert set(manifest["files"]) == {"model.onnx", "encodings.npy"}
+    assert set(manifest["files"]) == {"model.onnx", "encodings.npy", "expert.npz"}
     for name, digest in manifest["files"].items():
         assert hashlib.sha256((small_bundle / name).read_bytes()).hexdigest() == digest
     feature = manifest["features"][0]
@@ -71,8 +71,8 @@ def test_a_torn_bundle_is_refused(copy, name):
 
 
 def test_a_newer_format_says_update(copy):
-    edit(copy, format=2)
-    with pytest.raises(BundleError, match="format 2 is newer than 1"):
+    edit(copy, format=3)
+    with pytest.raises(BundleError, match="format 3 is newer than 2"):
         read_bundle(copy)
 
 
@@ -134,10 +134,19 @@ def test_writing_refuses_what_exists_and_replaces_on_request(copy):
     assert [p.name for p in copy.parent.iterdir()] == ["copy"]
 
 
-def rewrite(path: Path, **options: bool) -> None:
+def rewrite(path: Path, *, replace: bool = False) -> None:
     bundle = read_bundle(path if (path / "bundle.json").is_file() else path.with_name("copy"))
     facts = {k: bundle.manifest[k] for k in ("name", "created", "seed", "preset", "additive", "network")}
-    write_bundle(path, facts=facts, schema=bundle.schema, network=bundle.network, encodings=bundle.encodings, **options)
+    network, encodings, expert = bundle.network, bundle.encodings, bundle.expert
+    write_bundle(
+        path,
+        facts=facts,
+        schema=bundle.schema,
+        network=network,
+        encodings=encodings,
+        expert=expert,
+        replace=replace,
+    )
 
 
 def test_replacing_is_for_bundles_only(copy):

@@ -15,7 +15,9 @@ def test_drawn_numbers_follow_the_predicted_distribution(predictor):
     values = np.asarray([copy[0] for copy in draws.values["mpg"]])
     told = predictor.predict(ROW, "mpg", interval=0.8)
     low, high = told.interval[0]
-    assert np.mean(values <= told.median[0]) == pytest.approx(0.5, abs=0.12)  # an atom may sit on the median
+    median = told.median[0]
+    assert np.mean(values < median) < 0.53  # an atom may sit on the median
+    assert np.mean(values <= median) > 0.47
     assert np.mean((values >= low) & (values <= high)) >= 0.78
 
 

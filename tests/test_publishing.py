@@ -95,7 +95,7 @@ SPOILT = {
     "a share": (alter_share, "not made for the features"),
     "an edge": (alter_edge, "not made for the features"),
     "another's network": (lambda path, other: shutil.copy(other / "model.onnx", path), "altered: model.onnx"),
-    "a newer format": (lambda path, _: edit(path, format=2), "format 2 is newer than 1"),
+    "a newer format": (lambda path, _: edit(path, format=3), "format 3 is newer than 2"),
     "weights elsewhere": (point_outside, "model.onnx keeps weights in another file"),
     "no network at all": (lambda path, _: put_file(path, "model.onnx", b"nonsense"), "cannot be opened"),
     "not a number": (
@@ -315,7 +315,7 @@ def test_links_and_devices_of_other_names_are_never_made(first, small_bundle):
     answer = first.client.post("/models", content=tar_with(small_bundle, *strays), headers=TAR)
     assert answer.status_code == 201
     assert sorted(path.name for path in (first.home / "store" / "small@1").iterdir()) == [
-        "bundle.json", "encodings.npy", "model.onnx",
+        "bundle.json", "encodings.npy", "expert.npz", "model.onnx",
     ]  # fmt: skip
 
 

@@ -24,9 +24,10 @@ from model.errors import FamilyError
 from model.layout import hats
 from model.network import MoeNetwork
 from model.paper import PaperNetwork
-from training.fit import Fitted, decay_groups, pace
+from training.fit import Fitted
 from training.normal_scores import score_edges, score_rows, score_table
 from training.objective import hide_cells, member_losses, wanted_losses
+from training.pacing import decay_groups, pace
 from training.settings import FitSettings
 from training.tables import Dataset, FitTable
 

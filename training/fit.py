@@ -1,9 +1,7 @@
 """Fit one network on all tables: seed, split, one plain loop, each member's best weights."""
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -15,9 +13,11 @@ from model.layout import Layout
 from model.linear import LinearExpert
 from model.network import MoeNetwork
 from model.paper import PaperNetwork
+from training.hearing import Heard, hear
 from training.joint_normal import fit_expert
 from training.keeping import Average, Keeper
 from training.objective import cell_losses, hide_cells, member_losses, trivial_answer
+from training.pacing import decay_groups, pace
 from training.parallel import Team
 from training.settings import NETWORKS, FitSettings
 from training.tables import Dataset, FitTable
@@ -67,8 +67,9 @@ class _Part:
     training: list[NDArray[np.int64]]
     validation: Tensor
     validation_seen: Tensor
-    validation_heard: "Heard | None"
     trivial: Tensor
+    expert: LinearExpert | None = None
+    validation_heard: Heard | None = None
 
 
 def fit_network(
@@ -90,17 +91,14 @@ def fit_network(
     torch.manual_seed(seed)
     network = _start(dataset, settings, beside).to(device)
     expert = fit_expert(dataset, seed) if isinstance(network, MoeNetwork) and not beside else None
-    parts = [
-        _prepare(network, [d.tables[i] for d in (dataset, *beside)], dataset, settings, seed + i, expert)
-        for i in range(len(dataset.tables))
-    ]
+    parts = _prepare_all(network, (dataset, *beside), settings, seed, expert)
     n_steps = settings.n_steps(sum(len(part.training[0]) for part in parts))
     optimizer = torch.optim.AdamW(decay_groups(network, settings), lr=settings.learning_rate, fused=True)
     average = Average(network, settings.averaging)
     keeper = Keeper(network)
     fitted = Fitted(network, settings, seed, expert)
     total, since = 0.0, 0
-    for step, batch in enumerate(_batches(parts, settings, n_steps, seed, team, expert)):
+    for step, batch in enumerate(_batches(parts, settings, n_steps, seed, team)):
         for group in optimizer.param_groups:
             group["lr"] = settings.learning_rate * pace(step / n_steps, settings)
         total, since = total + _learn(network, optimizer, batch, settings, team), since + 1
@@ -142,14 +140,21 @@ def _learn(
     return loss.item() / settings.shape.n_members
 
 
-def _prepare(
-    network: Network,
-    tables: Sequence[FitTable],
-    dataset: Dataset,
-    settings: FitSettings,
-    seed: int,
-    expert: LinearExpert | None,
-) -> _Part:
+def _prepare_all(
+    network: Network, datasets: Sequence[Dataset], settings: FitSettings, seed: int, expert: LinearExpert | None
+) -> list[_Part]:
+    first = datasets[0]
+    parts = [
+        _prepare(network, [data.tables[i] for data in datasets], first, settings, seed + i)
+        for i in range(len(first.tables))
+    ]
+    for part in parts:
+        part.expert = expert
+        part.validation_heard = hear(expert, part.columns, part.validation_seen, part.columns)
+    return parts
+
+
+def _prepare(network: Network, tables: Sequence[FitTable], dataset: Dataset, settings: FitSettings, seed: int) -> _Part:
     """Split the training rows of a table (one for each data set), for each member in its own way."""
     device, first = network.layout.word.device, tables[0]
     pools = [_pool(table, seed + 1000 * i) for i, table in enumerate(tables)]
@@ -168,7 +173,6 @@ def _prepare(
     weights = torch.where(columns == target, settings.target_weight, 1.0).to(device)
     trivial = trivial_answer(network.layout, validation, columns)
     losses = cell_losses(trivial, validation, network.layout, columns, settings)
-    seen = hide_cells(validation, settings.hide_share, settings.hide_most, generator)
     return _Part(
         columns=columns.to(device),
         positions=positions,
@@ -176,8 +180,7 @@ def _prepare(
         weights=weights,
         training=[rows[n_validation:] for rows in rolled],
         validation=validation,
-        validation_seen=seen,
-        validation_heard=_hear(expert, columns, seen, columns),
+        validation_seen=hide_cells(validation, settings.hide_share, settings.hide_most, generator),
         trivial=member_losses(losses, validation, weights),
     )
 
@@ -191,13 +194,6 @@ def _pool(table: FitTable, seed: int) -> NDArray[np.int64]:
     return pool
 
 
-class Heard(NamedTuple):
-    """What the linear expert says of rows: expected values (M, Q, B), and what it adds to logits (M, Q, K, B)."""
-
-    mean: Tensor
-    logits: Tensor
-
-
 @dataclass(slots=True)
 class _Batch:
     """Rows of one table: true cells, cells that may be seen (M, B, S), and which columns are asked (Q,)."""
@@ -206,17 +202,7 @@ class _Batch:
     truth: Tensor
     seen: Tensor
     asked: Tensor
-    heard: Heard | None
-
-
-def _hear(expert: LinearExpert | None, columns: Tensor, seen: Tensor, asked: Tensor) -> Heard | None:
-    """Ask the linear expert about rows (M, B, S), if there is one."""
-    if expert is None:
-        return None
-    m, b, s = seen.shape
-    told = expert.tell(columns.cpu().numpy(), seen.reshape(-1, s).cpu().numpy(), asked.cpu().numpy())
-    mean, logits = (torch.from_numpy(x.astype(np.float32)).to(seen.device) for x in (told.mean, told.logits))
-    return Heard(mean.view(m, b, -1).transpose(1, 2), logits.view(m, b, len(asked), -1).permute(0, 2, 3, 1))
+    heard: Heard | None = None
 
 
 def _losses(network: Network, batch: _Batch, settings: FitSettings) -> Tensor:
@@ -224,15 +210,14 @@ def _losses(network: Network, batch: _Batch, settings: FitSettings) -> Tensor:
     part, truth = batch.part, batch.truth[..., batch.asked]
     questions = part.columns[batch.asked]
     answer = network(part.columns, batch.seen, questions)
-    if batch.heard is not None and isinstance(network, MoeNetwork):
-        answer = network.follow(answer, questions, *batch.heard)
+    heard = batch.heard or hear(part.expert, part.columns, batch.seen, questions)
+    if heard is not None and isinstance(network, MoeNetwork):
+        answer = network.follow(answer, questions, *heard)
     losses = cell_losses(answer, truth, network.layout, questions, settings)
     return member_losses(losses, truth, part.weights[batch.asked])
 
 
-def _batches(
-    parts: list[_Part], settings: FitSettings, n_steps: int, seed: int, team: Team, expert: LinearExpert | None
-) -> Iterator[_Batch]:
+def _batches(parts: list[_Part], settings: FitSettings, n_steps: int, seed: int, team: Team) -> Iterator[_Batch]:
     """Draw a table, then rows of it for each member.
 
     Tables are drawn by the square root of their rows, so that small ones are heard and large ones
@@ -251,8 +236,7 @@ def _batches(
         n_columns = len(part.columns)
         asked = shared.permutation(n_columns)[:MOST_QUESTIONS] if n_columns > MOST_QUESTIONS else np.arange(n_columns)
         seen = hide_cells(truth, settings.hide_share, settings.hide_most, generator)
-        asked = torch.from_numpy(asked).to(device)
-        yield _Batch(part, truth, seen, asked, _hear(expert, part.columns, seen, part.columns[asked]))
+        yield _Batch(part, truth, seen, torch.from_numpy(asked).to(device))
 
 
 class _Deck:
@@ -267,29 +251,6 @@ class _Deck:
             self.left = np.concatenate([self.left, self.rng.permutation(self.rows)])
         drawn, self.left = self.left[:n], self.left[n:]
         return drawn
-
-
-def decay_groups(network: Network, settings: FitSettings) -> list[dict[str, object]]:
-    """Weights by how strongly they are pulled to zero: biases not at all, lone values the most."""
-    free: list[nn.Parameter] = []
-    values: list[nn.Parameter] = []
-    others: list[nn.Parameter] = []
-    for name, weight in network.named_parameters():
-        if name.endswith("bias") or name in ("pair", "presence", "mask", "lean"):
-            free.append(weight)
-        else:
-            (values if name.startswith("own") else others).append(weight)
-    decays = zip((free, values, others), (0.0, settings.value_decay, settings.weight_decay), strict=True)
-    return [{"params": params, "weight_decay": decay} for params, decay in decays if params]
-
-
-def pace(done: float, settings: FitSettings) -> float:
-    """The learning rate's factor: a linear rise, then a fall along a cosine."""
-    if done < settings.warm_up:
-        return (done + 1e-3) / (settings.warm_up + 1e-3)
-    if not settings.cosine:
-        return 1.0
-    return 0.5 * (1.0 + math.cos(math.pi * (done - settings.warm_up) / (1.0 - settings.warm_up)))
 
 
 def _settle_gradients(network: Network, settings: FitSettings, team: Team) -> None:
@@ -311,7 +272,11 @@ def _validate(network: Network, parts: list[_Part], settings: FitSettings) -> Te
     scores = []
     for part in parts:
         every = torch.arange(len(part.columns), device=part.columns.device)
-        scores.append(_losses(network, _Batch(part, part.validation, part.validation_seen, every, part.validation_heard), settings))
+        scores.append(
+            _losses(
+                network, _Batch(part, part.validation, part.validation_seen, every, part.validation_heard), settings
+            )
+        )
     network.train()
     trivial = torch.stack([part.trivial for part in parts])  # (tables, M)
     known = trivial > 0  # a small table's few validation rows may hold no known cell

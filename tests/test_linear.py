@@ -1,0 +1,127 @@
+"""The linear expert: the law's conditional means by the textbook, and exact sums of contributions."""
+
+import numpy as np
+import pytest
+
+from model.arrays import pack_arrays, unpack_arrays
+from model.codec import fit_bins, fit_shares
+from model.linear import LinearExpert, NormalLaw, dimensions_of, expert_from_arrays
+from model.schema import Feature, Schema
+from training.joint_normal import fit_law
+
+RNG = np.random.default_rng(0)
+
+
+def number(name):
+    values = np.random.default_rng(len(name)).normal(size=400)
+    bins = fit_bins(values)
+    return Feature(name, "numeric", bins, shares=fit_shares(np.linspace(0, 15, 400, dtype=np.float32), 16))
+
+
+@pytest.fixture(scope="module")
+def schema():
+    words = Feature("kind", "categorical", categories=("0", "1", "2"), shares=(0.5, 0.3, 0.2))
+    return Schema((number("a"), number("bb"), words, number("ccc")))
+
+
+@pytest.fixture(scope="module")
+def expert(schema):
+    owner, value = dimensions_of(schema, 50)
+    root = RNG.normal(size=(len(owner), len(owner)))
+    covariance = root @ root.T / len(owner) + 0.1 * np.eye(len(owner))
+    return LinearExpert(schema, NormalLaw(owner, value, RNG.normal(scale=0.1, size=len(owner)), covariance))
+
+
+def textbook(expert, row, dim):
+    """The expected value of one dimension given all others that are there."""
+    law = expert.law
+    seen = [i for i in np.flatnonzero(~np.isnan(row)) if i != dim]
+    gain = np.linalg.solve(law.covariance[np.ix_(seen, seen)], law.covariance[seen, dim])
+    return gain @ (row[seen] - law.mean[seen])
+
+
+@pytest.mark.parametrize("own_cell", ["there", "missing"])
+def test_the_expected_value_is_that_of_the_textbook(expert, own_cell):
+    columns = np.arange(4)
+    positions = np.asarray([[3.25, 7.5, 1.0, 2.0], [np.nan, 9.0, 2.0, 14.0], [1.0, 4.0, np.nan, np.nan]], np.float32)
+    if own_cell == "missing":
+        positions[:, 1] = np.nan
+    told = expert.tell(columns, positions, np.asarray([1]))
+    rows = expert.coordinates(columns, positions)
+    dim = int(np.flatnonzero(expert.law.owner == 1)[0])
+    wanted = [textbook(expert, row, dim) for row in rows]
+    assert told.mean[:, 0] == pytest.approx(wanted, abs=1e-3)
+
+
+def test_with_nothing_known_it_says_nothing(expert):
+    told = expert.tell(np.arange(4), np.full((2, 4), np.nan, np.float32), np.arange(4))
+    assert np.abs(told.mean).max() == 0.0
+    assert np.abs(told.logits).max() < 1e-9
+
+
+def test_contributions_add_up_to_what_it_says(expert):
+    positions = RNG.uniform(0, 2, (20, 4)).astype(np.float32)
+    positions[:, 2] = np.rint(positions[:, 2])
+    positions[RNG.random(positions.shape) < 0.3] = np.nan
+    told = expert.tell(np.arange(4), positions, np.arange(4), explain=True)
+    assert told.mean_parts.sum(axis=2) == pytest.approx(told.mean)
+    words = told.base[:, 2] + told.parts[:, 2].sum(axis=1)
+    assert words == pytest.approx(told.logits[:, 2])
+    assert np.abs(told.parts[np.isnan(positions)[:, None, :].repeat(4, axis=1)]).max() == 0.0
+
+
+def test_the_order_of_the_columns_does_not_matter(expert):
+    positions = RNG.uniform(0, 2, (5, 4)).astype(np.float32)
+    positions[:, 2] = np.rint(positions[:, 2])
+    order = np.asarray([2, 0, 3, 1])
+    one = expert.tell(np.arange(4), positions, np.asarray([1, 2]))
+    two = expert.tell(order, positions[:, order], np.asarray([1, 2]))
+    assert one.mean == pytest.approx(two.mean)
+    assert one.logits == pytest.approx(two.logits)
+
+
+def test_the_law_is_found_from_rows_with_holes():
+    truth = np.asarray([[1.0, 0.8, 0.3], [0.8, 1.0, 0.1], [0.3, 0.1, 1.0]])
+    rows = np.random.default_rng(1).multivariate_normal([1.0, -2.0, 0.5], truth, size=4000)
+    holes = np.random.default_rng(2).random(rows.shape) < 0.3
+    mean, covariance = fit_law(np.where(holes, np.nan, rows))
+    assert mean == pytest.approx([1.0, -2.0, 0.5], abs=0.08)
+    assert covariance == pytest.approx(truth, abs=0.08)
+
+
+def test_it_comes_back_from_its_file_as_it_was(schema, expert):
+    schema = Schema(
+        (number("a"), number("bb"), Feature("kind", "categorical", categories=("0", "1", "2")), number("ccc"))
+    )
+    content = pack_arrays(expert.to_arrays())
+    again = expert_from_arrays(schema, unpack_arrays(content))
+    positions = RNG.uniform(0, 2, (3, 4)).astype(np.float32)
+    assert again.tell(np.arange(4), positions, np.asarray([0])).mean == pytest.approx(
+        expert.tell(np.arange(4), positions, np.asarray([0])).mean
+    )
+    assert pack_arrays(again.to_arrays()) == content
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda a: a.pop("mean"), "lacks the array 'mean'"),
+        (lambda a: a.update(lean=a["lean"][:2]), "made for other features"),
+        (lambda a: a.update(owner=a["owner"] + 9), "not those of the features"),
+        (lambda a: a.update(covariance=-a["covariance"]), "positive definite"),
+    ],
+)
+def test_an_expert_of_something_else_is_refused(schema, expert, change, reason):
+    schema = Schema(
+        (number("a"), number("bb"), Feature("kind", "categorical", categories=("0", "1", "2")), number("ccc"))
+    )
+    arrays = expert.to_arrays()
+    change(arrays)
+    with pytest.raises(ValueError, match=reason):
+        expert_from_arrays(schema, arrays)
+
+
+@pytest.mark.parametrize("content", [b"", b"PK nonsense", pack_arrays({"a": np.asarray([np.inf])})])
+def test_a_file_that_holds_no_finite_numbers_is_refused(content):
+    with pytest.raises(ValueError, match=r"not an array file|finite"):
+        unpack_arrays(content)
