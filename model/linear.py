@@ -15,32 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model.codec import standardize
+from model.law import Floats, Indices, NormalLaw, Request, find_patterns, invert_patterns
 from model.schema import Feature, Kind, Schema
 
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
 # It is not asked for levels: the network alone is as good at them.
 ASKED_KINDS: frozenset[Kind] = frozenset({"numeric", "datetime", "categorical", "boolean"})
-# Words of a feature with more values than this do not enter.
-MOST_VALUES = 12
 # Tails for numbers: those of a t distribution, so that a value far out is surprising but never impossible.
 FREEDOM = 4.0
 # No expectation is surer than this, in squared spreads.
 LEAST_VARIANCE = 1e-4
-# Patterns of missing cells that are worked out together.
-MOST_PATTERNS = 512
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class NormalLaw:
-    """Mean (D,) and covariance (D, D) of all dimensions: dimension i is the number feature ``owner[i]``
-    if ``value[i]`` is -1, else whether that feature has this value.
-    """
-
-    owner: Indices
-    value: Indices
-    mean: Floats
-    covariance: Floats
+# Requests of other columns, and patterns of each, that are remembered.
+MOST_KEPT = 1_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,23 +54,6 @@ class _Block:
     usual: NDArray[Any]  # (w, w): the precision with nothing known
 
 
-def dimensions_of(schema: Schema, most: int) -> tuple[Indices, Indices]:
-    """Owner and value of each dimension; words are left out, those of the most varied features first, where
-    there would be more dimensions than ``most``, and everything where the numbers alone are more.
-    """
-    features = list(enumerate(schema.features))
-    pairs = [(i, -1) for i, feature in features if feature.is_number]
-    if len(pairs) > most:
-        return np.empty(0, np.int64), np.empty(0, np.int64)
-    words = [(f.n_values, i) for i, f in features if not f.is_number and f.n_values <= MOST_VALUES]
-    for n_values, i in sorted(words):
-        if len(pairs) + n_values - 1 <= most:
-            # The last value is what is left when it is none of the others.
-            pairs += [(i, value) for value in range(n_values - 1)]
-    owner, value = np.asarray(sorted(pairs), dtype=np.int64).reshape(-1, 2).T
-    return owner, value
-
-
 class LinearExpert:
     """A law, ready to be asked. ``lean`` (F, 2): how far its expected value and its logits are followed."""
 
@@ -97,6 +65,7 @@ class LinearExpert:
         for i, feature in enumerate(schema.features):
             if feature.is_number:
                 self._standard[i] = _pad(standardize(feature.knots), self._n_values)
+        self._requests: dict[bytes, Request] = {}
         self._blocks = {
             i: self._lay_out(feature, i)
             for i, feature in enumerate(schema.features)
@@ -121,56 +90,75 @@ class LinearExpert:
 
     def tell(self, columns: Indices, positions: NDArray[Any], asked: Indices, *, explain: bool = False) -> Told:
         """What the law says of each question from the other cells of each row; NaN positions are missing."""
-        dims, place = self._find(columns)
-        cells, seen = self._encode(dims, positions[:, place])
-        patterns, which = _find_patterns(seen)
-        shape = (len(positions), len(asked))
-        told = Told(np.zeros(shape), np.zeros((*shape, self._n_values)))
-        if explain:
-            size = (*shape, len(columns))
-            bases = np.zeros((*shape, self._n_values))
-            told = Told(told.mean, told.logits, np.zeros(size), bases, np.zeros((*size, self._n_values)))
+        request = self._request(columns)
+        cells, seen = request.encode(positions)
+        told = _silence(len(positions), len(asked), self._n_values, len(columns) if explain else None)
         blocks = {q: self._blocks[i] for q, i in enumerate(asked.tolist()) if i in self._blocks}
-        precision = _in_pieces(self.law.covariance[np.ix_(dims, dims)], patterns) if blocks else np.empty(0)
-        to_column = (place[:, None] == np.arange(len(columns))).astype(np.float64)  # (d, S)
+        if (seen == seen[:1]).all():  # as in most requests: worked out once for all rows, and kept for the next
+            for question, block in blocks.items():
+                slopes, precision = self._recall(request, seen[:1], block)
+                parts = np.einsum("bd,wd,ds->bsw", cells, slopes, request.to_column) if explain else None
+                _write(told, question, block, (cells @ slopes.T, precision[None], parts))
+            return told
+        patterns, which = find_patterns(seen)
+        inverses = invert_patterns(request.covariance, patterns)
         for question, block in blocks.items():
-            slopes, precisions = self._condition(block, dims, patterns, precision)
-            moved = cells[:, :, None] * slopes[which].transpose(0, 2, 1)  # (B, d, w)
-            parts = np.einsum("bdw,ds->bsw", moved, to_column) if explain else None
-            _write(told, question, block, (moved.sum(axis=1), precisions[which], parts))
+            slopes, precisions = self._condition(block, request, patterns, inverses)
+            each = slopes[which]  # (B, w, d)
+            parts = np.einsum("bd,bwd,ds->bsw", cells, each, request.to_column) if explain else None
+            _write(told, question, block, ((each @ cells[:, :, None])[:, :, 0], precisions[which], parts))
         return told
+
+    def _request(self, columns: Indices) -> Request:
+        key = columns.tobytes()
+        request = self._requests.get(key)
+        if request is None:
+            if len(self._requests) >= MOST_KEPT:
+                self._requests.clear()  # other threads hold what they use
+            request = self._requests[key] = self._prepare(columns)
+        return request
+
+    def _recall(self, request: Request, pattern: NDArray[np.bool_], block: _Block) -> tuple[Floats, Floats]:
+        """``_condition`` for a single pattern (1, d), without the axis P, kept."""
+        key = (pattern.tobytes(), int(block.dims[0]))
+        found = request.kept.get(key)
+        if found is None:
+            if len(request.kept) >= MOST_KEPT:
+                request.kept.clear()
+            slopes, precisions = self._condition(block, request, pattern, invert_patterns(request.covariance, pattern))
+            found = request.kept[key] = (slopes[0], precisions[0])
+        return found
 
     def coordinates(self, columns: Indices, positions: NDArray[Any]) -> Floats:
         """Rows in all dimensions of the law, NaN where a cell is missing, (B, D)."""
-        dims, place = self._find(columns)
-        cells, seen = self._encode(dims, positions[:, place])
+        request = self._request(columns)
+        cells, seen = request.encode(positions)
         rows = np.full((len(positions), len(self.law.owner)), np.nan)
-        rows[:, dims] = np.where(seen, cells + self.law.mean[dims], np.nan)
+        rows[:, request.dims] = np.where(seen, cells + request.mean, np.nan)
         return rows
 
-    def _find(self, columns: Indices) -> tuple[Indices, Indices]:
-        """The dimensions of some features, and which of ``columns`` each belongs to, (d,) each."""
+    def _prepare(self, columns: Indices) -> Request:
+        """All that depends only on which columns a request has."""
         dims = np.flatnonzero(np.isin(self.law.owner, columns))
         order = np.argsort(columns)
-        return dims, order[np.searchsorted(columns, self.law.owner[dims], sorter=order)]
-
-    def _encode(self, dims: Indices, positions: NDArray[Any]) -> tuple[Floats, NDArray[np.bool_]]:
-        """Cells as deviations from the mean, 0 where missing, and whether there is one, (B, d) each."""
-        seen = ~np.isnan(positions)
-        at = np.where(seen, positions, 0.0).astype(np.float64)
-        owner, value = self.law.owner[dims], self.law.value[dims]
-        below = np.minimum(at.astype(np.int64), max(self._n_values - 2, 0))
-        low, high = self._standard[owner, below], self._standard[owner, np.minimum(below + 1, self._n_values - 1)]
-        numbers = low + (at - below) * (high - low)
-        cells = np.where(value < 0, numbers, at == value) - self.law.mean[dims]
-        return np.where(seen, cells, 0.0), seen
+        place = order[np.searchsorted(columns, self.law.owner[dims], sorter=order)]
+        return Request(
+            dims=dims,
+            place=place,
+            to_column=(place[:, None] == np.arange(len(columns))).astype(np.float64),
+            mean=self.law.mean[dims],
+            covariance=self.law.covariance[np.ix_(dims, dims)],
+            value=self.law.value[dims],
+            knots=_pad(self._standard[self.law.owner[dims]].T, self._n_values + 1).T,
+        )
 
     def _condition(
-        self, block: _Block, dims: Indices, patterns: NDArray[np.bool_], precision: Floats
+        self, block: _Block, request: Request, patterns: NDArray[np.bool_], precision: Floats
     ) -> tuple[Floats, Floats]:
         """Given the seen dimensions but the block's own: how each moves the block's natural parameter,
         (P, w, d), and the block's precision, (P, w, w).
         """
+        dims = request.dims
         own = np.flatnonzero(np.isin(dims, block.dims))
         is_seen = patterns[:, own].all(axis=1) if len(own) else np.zeros(len(patterns), dtype=bool)
         slopes = np.empty((len(patterns), len(block.dims), len(dims)))
@@ -238,21 +226,6 @@ def _fitting(schema: Schema, owner: Indices) -> list[tuple[int, int]]:
     return found
 
 
-def invert_seen(covariance: Floats, seen: Floats) -> Floats:
-    """The precision of the seen dimensions of each pattern (P, d), zero for all others, (P, d, d)."""
-    both = seen[:, :, None] * seen[:, None, :]
-    masked = covariance * both
-    diagonal = np.arange(seen.shape[1])
-    masked[:, diagonal, diagonal] += 1.0 - seen
-    inverse: Floats = np.linalg.inv(masked) * both
-    return inverse
-
-
-def _in_pieces(covariance: Floats, patterns: NDArray[np.bool_]) -> Floats:
-    steps = range(0, len(patterns), MOST_PATTERNS)
-    return np.concatenate([invert_seen(covariance, patterns[i : i + MOST_PATTERNS].astype(float)) for i in steps])
-
-
 def _write(told: Told, question: int, block: _Block, found: tuple[Floats, Floats, Floats | None]) -> None:
     """One question's answer from its natural parameter (B, w), its precision (B, w, w), and what each column
     adds to the first, (B, S, w).
@@ -276,16 +249,18 @@ def _write(told: Told, question: int, block: _Block, found: tuple[Floats, Floats
 
 
 def _pad(values: Floats, n_values: int) -> Floats:
-    return np.concatenate([values, np.full(n_values - len(values), values[-1])])
+    """So many values, the last one as often as needed."""
+    return values[np.minimum(np.arange(n_values), len(values) - 1)]
 
 
-def _find_patterns(seen: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], Indices]:
-    """The distinct rows (P, d), and which of them each row is (B,)."""
-    if (seen == seen[:1]).all():
-        return seen[:1], np.zeros(len(seen), dtype=np.int64)
-    packed = np.ascontiguousarray(np.packbits(seen, axis=1))
-    _, first, which = np.unique(packed.view(f"V{packed.shape[1]}").ravel(), return_index=True, return_inverse=True)
-    return seen[first], which.ravel()
+def _silence(n_rows: int, n_questions: int, n_values: int, n_columns: int | None) -> Told:
+    """Nothing said yet; with ``n_columns``, room for what each column says."""
+    shape = (n_rows, n_questions)
+    mean, logits = np.zeros(shape), np.zeros((*shape, n_values))
+    if n_columns is None:
+        return Told(mean, logits)
+    parts = np.zeros((*shape, n_columns, n_values))
+    return Told(mean, logits, np.zeros((*shape, n_columns)), np.zeros((*shape, n_values)), parts)
 
 
 def _log_t(at: Floats, mean: Floats | float, variance: Floats | float) -> Floats:

@@ -6,7 +6,8 @@ Axis letters: N rows, D dimensions, P patterns of missing cells.
 import numpy as np
 from numpy.typing import NDArray
 
-from model.linear import ASKED_KINDS, MOST_PATTERNS, LinearExpert, NormalLaw, dimensions_of, invert_seen
+from model.law import MOST_PATTERNS, NormalLaw, dimensions_of, invert_seen
+from model.linear import ASKED_KINDS, LinearExpert
 from training.tables import Dataset
 
 Floats = NDArray[np.float64]
