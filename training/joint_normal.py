@@ -42,7 +42,16 @@ def _gather(dataset: Dataset, expert: LinearExpert, seed: int) -> Floats:
         pool = rng.permutation(np.flatnonzero(~table.held_out))
         some = pool[: max(1, round(share * len(pool)))]
         parts.append(expert.coordinates(table.columns, table.positions[some]))
-    return np.concatenate(parts)
+    # Tables differ in level for reasons of their own: only what holds within them is a law.
+    level = _mean(np.concatenate(parts))
+    return np.concatenate([part - _mean(part) + level for part in parts])
+
+
+def _mean(rows: Floats) -> Floats:
+    """The mean of each dimension over the rows that know it; 0 where none does."""
+    known = ~np.isnan(rows)
+    mean: Floats = np.where(known, rows, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
+    return mean
 
 
 def fit_law(rows: Floats) -> tuple[Floats, Floats]:
