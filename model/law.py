@@ -31,6 +31,11 @@ class NormalLaw:
     mean: Floats
     covariance: Floats
 
+    @classmethod
+    def standard(cls, owner: Indices, value: Indices) -> "NormalLaw":
+        """A law of independent dimensions."""
+        return cls(owner, value, np.zeros(len(owner)), np.eye(len(owner)))
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Request:

@@ -3,6 +3,8 @@
 Axis letters: N rows, D dimensions, P patterns of missing cells.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,21 +21,25 @@ LEAST_CHANGE = 2e-3
 # So many rows in which no column knows of another: keeps the law proper where rows are few.
 PRIOR_ROWS = 1.0
 LEAST_VARIANCE = 1e-3
+# The share of a column's variance that may lie between tables.
+MOST_BETWEEN = 0.25
 
 
 def fit_expert(dataset: Dataset, seed: int = 0) -> LinearExpert | None:
-    """The law of a dataset's training rows; None where there are too few features, or too many."""
-    owner, value = dimensions_of(dataset.schema, MOST_DIMENSIONS)
-    if len(owner) < 2 or not any(feature.kind in ASKED_KINDS for feature in dataset.schema.features):
+    """The law of a dataset's training rows; None where there are too few features for one, or too many."""
+    if not any(feature.kind in ASKED_KINDS for feature in dataset.schema.features):
         return None
-    blank = NormalLaw(owner, value, np.zeros(len(owner)), np.eye(len(owner)))
-    rows = _gather(dataset, LinearExpert(dataset.schema, blank), seed)
-    mean, covariance = fit_law(rows)
-    return LinearExpert(dataset.schema, NormalLaw(owner, value, mean, covariance))
+    every = NormalLaw.standard(*dimensions_of(dataset.schema, MOST_DIMENSIONS))
+    parts = _gather(dataset, LinearExpert(dataset.schema, every), seed)
+    kept = ~np.isin(every.owner, every.owner[_differ(parts)])
+    if kept.sum() < 2:
+        return None
+    mean, covariance = fit_law(np.concatenate(parts)[:, kept])
+    return LinearExpert(dataset.schema, NormalLaw(every.owner[kept], every.value[kept], mean, covariance))
 
 
-def _gather(dataset: Dataset, expert: LinearExpert, seed: int) -> Floats:
-    """Training rows of all tables in the law's dimensions, NaN where missing, (N, D)."""
+def _gather(dataset: Dataset, expert: LinearExpert, seed: int) -> list[Floats]:
+    """Training rows of each table in the law's dimensions, NaN where missing, (N, D)."""
     rng = np.random.default_rng(seed)
     n_rows = sum(int((~table.held_out).sum()) for table in dataset.tables)
     share = min(1.0, MOST_ROWS / n_rows)
@@ -42,9 +48,20 @@ def _gather(dataset: Dataset, expert: LinearExpert, seed: int) -> Floats:
         pool = rng.permutation(np.flatnonzero(~table.held_out))
         some = pool[: max(1, round(share * len(pool)))]
         parts.append(expert.coordinates(table.columns, table.positions[some]))
-    # Tables differ in level for reasons of their own: only what holds within them is a law.
-    level = _mean(np.concatenate(parts))
-    return np.concatenate([part - _mean(part) + level for part in parts])
+    return parts
+
+
+def _differ(parts: Sequence[Floats]) -> NDArray[np.bool_]:
+    """Dimensions whose level differs between tables by more than chance and units explain, (D,): how they
+    relate to others then differs too, and no one law holds for all tables.
+    """
+    rows = np.concatenate(parts)
+    means = np.concatenate([np.broadcast_to(_mean(part), part.shape) for part in parts])
+    known = ~np.isnan(rows)
+    level = _mean(rows)
+    between = np.where(known, np.square(means - level), 0.0).sum(axis=0)
+    total = np.where(known, np.square(rows - level), 0.0).sum(axis=0)
+    return np.asarray(between > MOST_BETWEEN * total)
 
 
 def _mean(rows: Floats) -> Floats:
