@@ -23,12 +23,11 @@ from torch import Tensor
 from model.errors import FamilyError
 from model.layout import hats
 from model.network import MoeNetwork
-from model.paper import PaperNetwork
 from training.fit import Fitted
+from training.hearing import answer_with
 from training.normal_scores import score_edges, score_rows, score_table
 from training.objective import hide_cells, member_losses, wanted_losses
 from training.pacing import decay_groups, pace
-from training.settings import FitSettings
 from training.tables import Dataset, FitTable
 
 Floats = NDArray[np.float64]
@@ -58,21 +57,24 @@ def adapt_network(
         [
             _shift(answer, data, table, target)
             for answer, data, table in zip(
-                ask_members(network, columns, rows, target), datasets, unlabelled, strict=True
+                ask_members(fitted, columns, rows, target), datasets, unlabelled, strict=True
             )
         ]
     )
-    _learn(network, fitted.settings, (columns, rows, torch.from_numpy(wanted).float()), target, seed)
+    _learn(network, fitted, (columns, rows, torch.from_numpy(wanted).float()), target, seed)
+    fitted.keep_lean()
     return fitted
 
 
 @torch.no_grad()
-def ask_members(network: MoeNetwork | PaperNetwork, columns: Tensor, rows: Tensor, target: int) -> list[Floats]:
+def ask_members(fitted: Fitted, columns: Tensor, rows: Tensor, target: int) -> list[Floats]:
     """What the members of each data set say together of the target for its rows (L, N, S), each (N, K)."""
-    n_each = network.shape.n_members // len(rows)
+    n_each = fitted.settings.shape.n_members // len(rows)
     cells = rows.repeat_interleave(n_each, 0)
     parts = [cells[:, i : i + 500] for i in range(0, cells.shape[1], 500)]
-    logits = torch.cat([network(columns, part, torch.tensor([target])).logits[:, 0] for part in parts], dim=-1)
+    asked = torch.tensor([target])
+    answers = [answer_with(fitted.network, fitted.expert, columns, part, asked) for part in parts]
+    logits = torch.cat([answer.logits[:, 0] for answer in answers], dim=-1)
     logits = logits.view(len(rows), n_each, *logits.shape[1:]).mean(1)  # (L, K, N)
     return [p.T.double().numpy() for p in logits.softmax(1)]
 
@@ -130,11 +132,10 @@ def _chances(rows: Floats, line: tuple[Floats, float], edges: Floats) -> Floats:
     return chances
 
 
-def _learn(
-    network: MoeNetwork, settings: FitSettings, there: tuple[Tensor, Tensor, Tensor], target: int, seed: int
-) -> None:
+def _learn(network: MoeNetwork, fitted: Fitted, there: tuple[Tensor, Tensor, Tensor], target: int, seed: int) -> None:
     """Learn the wanted answers (L, N, K) for the rows (L, N, S), and their other columns as ever."""
     columns, rows, wanted = there
+    settings = fitted.settings
     n_sets, n_rows, _ = rows.shape
     m = network.shape.n_members
     owner = torch.arange(n_sets).repeat_interleave(m // n_sets).unsqueeze(1)
@@ -155,7 +156,7 @@ def _learn(
         seen = hide_cells(truth, settings.hide_share, settings.hide_most, generator)
         soft = wanted[owner, drawn].permute(0, 2, 1).unsqueeze(1)  # (M, 1, K, B)
         want = torch.cat([hats(truth.transpose(1, 2), n_values), soft], dim=1)
-        answer = network(columns[keep], seen, asked)
+        answer = answer_with(network, fitted.expert, columns[keep], seen, asked)
         losses = wanted_losses(answer, want, network.layout, asked, settings)
         known = torch.cat([truth, torch.zeros_like(truth[..., :1])], dim=-1)
         loss = member_losses(losses, known, weights).sum()

@@ -13,7 +13,7 @@ from model.layout import Layout
 from model.linear import LinearExpert
 from model.network import MoeNetwork
 from model.paper import PaperNetwork
-from training.hearing import Heard, hear
+from training.hearing import Heard, answer_with, hear
 from training.joint_normal import fit_expert
 from training.keeping import Average, Keeper
 from training.objective import cell_losses, hide_cells, member_losses, trivial_answer
@@ -51,6 +51,11 @@ class Fitted:
     seed: int
     expert: LinearExpert | None = None
     checks: list[Check] = field(default_factory=list)
+
+    def keep_lean(self) -> None:
+        """Tell the expert how far the members have learnt to follow it."""
+        if self.expert is not None and isinstance(self.network, MoeNetwork):
+            self.expert.lean = self.network.lean.detach().mean(0).double().cpu().numpy()
 
 
 @dataclass(slots=True)
@@ -111,8 +116,7 @@ def fit_network(
             total, since = 0.0, 0
     keeper.restore(network)
     network.eval()
-    if expert is not None and isinstance(network, MoeNetwork):
-        expert.lean = network.lean.detach().mean(0).double().cpu().numpy()
+    fitted.keep_lean()
     return fitted
 
 
@@ -209,10 +213,7 @@ def _losses(network: Network, batch: _Batch, settings: FitSettings) -> Tensor:
     """Each member's loss, (M,)."""
     part, truth = batch.part, batch.truth[..., batch.asked]
     questions = part.columns[batch.asked]
-    answer = network(part.columns, batch.seen, questions)
-    heard = batch.heard or hear(part.expert, part.columns, batch.seen, questions)
-    if heard is not None and isinstance(network, MoeNetwork):
-        answer = network.follow(answer, questions, *heard)
+    answer = answer_with(network, part.expert, part.columns, batch.seen, questions, heard=batch.heard)
     losses = cell_losses(answer, truth, network.layout, questions, settings)
     return member_losses(losses, truth, part.weights[batch.asked])
 

@@ -48,7 +48,7 @@ def adapt_side_by_side(fitted: Fitted, datasets: Sequence[Dataset], tests: Seque
 def ask_side_by_side(fitted: Fitted, tests: Sequence[Bins]) -> list[Floats]:
     """p(y | x) of each data set's test rows, (N, K)."""
     rows = torch.from_numpy(np.stack(tests).astype(np.float32))  # (L, N, S - 1)
-    return ask_members(fitted.network, torch.arange(rows.shape[2]), rows, rows.shape[2])
+    return ask_members(fitted, torch.arange(rows.shape[2]), rows, rows.shape[2])
 
 
 def _without_target(x: Bins) -> FitTable:
