@@ -20,6 +20,7 @@ check: $(VENV)/.dev
 	$(BIN)/lint-imports
 
 bench: $(VENV)/.dev
+	$(BIN)/python -m training bench impute
 	$(BIN)/python -m training bench speed
 	$(BIN)/python -m training bench scale
 	$(BIN)/python -m training bench parallel

@@ -1,6 +1,7 @@
 """Data-parallel fitting under torchrun: every process draws other rows, gradients are averaged."""
 
 import os
+import signal
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -51,3 +52,12 @@ def join_team(device: str) -> Iterator[Team]:
 def n_cores() -> int:
     """The cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def work_alone() -> None:
+    """One thread for each process of a pool, and Ctrl-C is for the process that started it."""
+    from threadpoolctl import threadpool_limits
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    torch.set_num_threads(1)
+    threadpool_limits(1)

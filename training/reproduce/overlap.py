@@ -20,8 +20,9 @@ from sklearn.metrics import roc_auc_score
 
 from model.progress import Progress
 from training.figures import Ledger, Record, average, format_table
+from training.frames import fit_frames
 from training.reproduce import Options
-from training.reproduce.ours import fit_frames, probability_of
+from training.reproduce.ours import probability_of
 from training.reproduce.overlap_cut import Piece, cut, hide_labels, only_labelled
 from training.reproduce.overlap_peers import probabilities
 from training.reproduce.overlap_tables import POSITIVE, QUICK, SOURCES, Case, load_case
@@ -141,7 +142,7 @@ def _ask(method: str, pieces: list[Piece], target: str, seed: int, epochs: float
     if not is_ours(method):
         return probabilities(method, [piece.train for piece in pieces], tests, target)
     frames = {f"piece{i}": piece.train for i, piece in enumerate(pieces)}
-    predictor = fit_frames(frames, target, seed=seed, epochs=epochs)
+    predictor = fit_frames(frames, target=target, seed=seed, held_out=0.0, epochs=epochs)
     return [probability_of(predictor, test, f"piece{i}", target, POSITIVE) for i, test in enumerate(tests)]
 
 

@@ -5,7 +5,6 @@ two limits: what unlimited training data could teach, and what could be known of
 Seeds 0 to 7 served the choice of our settings; the others were left untouched until the end.
 """
 
-import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import replace
@@ -13,12 +12,10 @@ from functools import partial
 from multiprocessing import get_context
 
 import numpy as np
-import torch
-from threadpoolctl import threadpool_limits
 
 from model.progress import Progress
 from training.figures import Ledger, Record, average, format_table
-from training.parallel import n_cores
+from training.parallel import n_cores, work_alone
 from training.reproduce import Options
 from training.reproduce.arrays import Floats, adapt_side_by_side, ask_side_by_side, fit_side_by_side, to_dataset
 from training.reproduce.peers import PEERS, probabilities
@@ -88,20 +85,13 @@ def _run_all(todo: Mapping[str, Task], *, quick: bool) -> Iterator[tuple[str, Fo
     if quick or not todo:
         yield from ((key, _measure(*task)) for key, task in todo.items())
         return
-    with ProcessPoolExecutor(n_cores(), get_context("spawn"), initializer=_work_alone) as pool:
+    with ProcessPoolExecutor(n_cores(), get_context("spawn"), initializer=work_alone) as pool:
         futures = {pool.submit(_measure, *task): key for key, task in todo.items()}
         try:
             for future in as_completed(futures):
                 yield futures[future], future.result()
         finally:
             pool.shutdown(cancel_futures=True)  # if stopped halfway, what has not begun is left
-
-
-def _work_alone() -> None:
-    """One thread for each process, and Ctrl-C is for the process that started it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    torch.set_num_threads(1)
-    threadpool_limits(1)
 
 
 def _measure(cell: Cell, methods: Sequence[str], seeds: Sequence[int], options: Options) -> Found:

@@ -1,22 +1,35 @@
 """Other imputers, each fitted on training rows with holes, then asked to fill other rows.
 
-scikit-learn's know numbers only: words become one column of 0 and 1 each (NaN where missing), and of the
-filled ones the largest wins.
+scikit-learn's know numbers only: a word becomes columns of 0 and 1 (NaN where missing), one less than there are
+words, or the regressions would find each from the others and learn nothing; of the filled ones the largest wins.
 """
 
+import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from sklearn.ensemble import RandomForestRegressor
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.experimental import enable_iterative_imputer  # noqa: F401
 from sklearn.impute import IterativeImputer, KNNImputer, SimpleImputer
 from sklearn.linear_model import BayesianRidge
 
-Fill = Callable[[pd.DataFrame], pd.DataFrame]
 Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """A fitted imputer: fills frames of the same columns; ``ready`` gives what fills rows that it has read before,
+    so that the imputer alone can be timed.
+    """
+
+    fill: Callable[[pd.DataFrame], pd.DataFrame]
+    ready: Callable[[pd.DataFrame], Callable[[], object]]
 
 
 class NumberImputer(Protocol):
@@ -26,35 +39,14 @@ class NumberImputer(Protocol):
     def transform(self, table: Floats) -> Floats: ...
 
 
-def fit_peer(name: str, train: pd.DataFrame, numbers: Sequence[str], seed: int) -> Fill:
-    """Fit one of ``PEERS``; it fills frames of the same columns."""
-    codec = _Codec(train, numbers)
-    imputer = PEERS[name](seed)
-    imputer.fit(codec.encode(train))
-    return lambda rows: codec.decode(imputer.transform(codec.encode(rows)))
-
-
-class _MeanOrMode:
-    """The mean of a number, and, through the largest share, the most frequent word."""
-
-    def __init__(self) -> None:
-        self.imputer = SimpleImputer(keep_empty_features=True)
-
-    def fit(self, table: Floats) -> Any:
-        return self.imputer.fit(table)
-
-    def transform(self, table: Floats) -> Floats:
-        return np.asarray(self.imputer.transform(table))
-
-
 PEERS: dict[str, Callable[[int], NumberImputer]] = {
-    "mean_mode": lambda _: _MeanOrMode(),
+    "mean_mode": lambda _: SimpleImputer(keep_empty_features=True),
     "knn": lambda _: KNNImputer(n_neighbors=10, weights="distance", keep_empty_features=True),
     "iterative_bayesridge": lambda seed: IterativeImputer(
         BayesianRidge(), max_iter=20, random_state=seed, keep_empty_features=True
     ),
     "iterative_forest": lambda seed: IterativeImputer(
-        RandomForestRegressor(n_estimators=40, min_samples_leaf=3, random_state=seed, n_jobs=1),
+        RandomForestRegressor(n_estimators=50, min_samples_leaf=3, random_state=seed, n_jobs=1),
         max_iter=5,
         random_state=seed,
         keep_empty_features=True,
@@ -62,13 +54,26 @@ PEERS: dict[str, Callable[[int], NumberImputer]] = {
 }
 
 
+def fit_peer(name: str, train: pd.DataFrame, numbers: Sequence[str], seed: int) -> Fitted:
+    """Fit one of ``PEERS``."""
+    codec = _Codec(train, numbers)
+    imputer = PEERS[name](seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # its rounds are limited, as said above
+        imputer.fit(codec.encode(train))
+    return Fitted(
+        fill=lambda rows: codec.decode(imputer.transform(codec.encode(rows))),
+        ready=lambda rows: partial(imputer.transform, codec.encode(rows)),
+    )
+
+
 class _Codec:
-    """Frames to tables of standardised numbers and back."""
+    """Frames to tables of standardised numbers and back; the most frequent word is the one without a column."""
 
     def __init__(self, train: pd.DataFrame, numbers: Sequence[str]) -> None:
         self.columns = list(train.columns)
         self.mean, self.spread = train[numbers].mean(), train[numbers].std().replace(0.0, 1.0)
-        self.words = {c: sorted(train[c].dropna().unique()) for c in self.columns if c not in set(numbers)}
+        self.words = {c: list(train[c].value_counts().index) for c in self.columns if c not in set(numbers)}
 
     def encode(self, rows: pd.DataFrame) -> Floats:
         return np.concatenate([self._encode(rows[c]) for c in self.columns], axis=1)
@@ -78,7 +83,7 @@ class _Codec:
         if column not in self.words:
             standard: Floats = ((cells - self.mean[column]) / self.spread[column]).to_numpy()[:, None]
             return standard
-        words = np.asarray(self.words[column], dtype=object)
+        words = np.asarray(self.words[column][1:], dtype=object)
         table: Floats = np.equal.outer(cells.to_numpy(), words).astype(float)
         table[cells.isna()] = np.nan
         return table
@@ -87,12 +92,12 @@ class _Codec:
         filled: dict[str, Any] = {}
         start = 0
         for column in self.columns:
+            width = len(self.words[column]) - 1 if column in self.words else 1
+            part = table[:, start : start + width]
+            start += width
             if column in self.words:
-                words = np.asarray(self.words[column], dtype=object)
-                part = table[:, start : start + len(words)]
-                filled[column] = words[part.argmax(axis=1)]
-                start += len(words)
+                every = np.concatenate([1.0 - part.sum(axis=1, keepdims=True), part], axis=1)
+                filled[column] = np.asarray(self.words[column], dtype=object)[every.argmax(axis=1)]
             else:
-                filled[column] = table[:, start] * self.spread[column] + self.mean[column]
-                start += 1
+                filled[column] = part[:, 0] * self.spread[column] + self.mean[column]
         return pd.DataFrame(filled)
