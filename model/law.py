@@ -37,11 +37,11 @@ class NormalLaw:
         return cls(owner, value, np.zeros(len(owner)), np.eye(len(owner)))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Request:
     """What the columns of a request are to the law: its dimensions ``dims``, the column ``place`` each belongs to,
     mean and value of each (d,), their covariance, and the knots of numbers (d, K + 1). ``kept``: what was worked
-    out before, by pattern of missing cells and question.
+    out before, by pattern of missing cells and question; ``last``: the inverse for the last pattern.
     """
 
     dims: Indices
@@ -52,6 +52,7 @@ class Request:
     value: Indices
     knots: Floats
     kept: dict[tuple[bytes, int], tuple[Floats, Floats]] = field(default_factory=dict)
+    last: tuple[bytes, Floats] = (b"none", np.empty(0))
 
     def encode(self, positions: NDArray[Any]) -> tuple[Floats, NDArray[np.bool_]]:
         """Cells as deviations from the mean, 0 where missing, and whether there is one, (B, d) each."""

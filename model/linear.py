@@ -125,9 +125,17 @@ class LinearExpert:
         if found is None:
             if len(request.kept) >= MOST_KEPT:
                 request.kept.clear()
-            slopes, precisions = self._condition(block, request, pattern, invert_patterns(request.covariance, pattern))
+            slopes, precisions = self._condition(block, request, pattern, self._invert(request, pattern))
             found = request.kept[key] = (slopes[0], precisions[0])
         return found
+
+    def _invert(self, request: Request, pattern: NDArray[np.bool_]) -> Floats:
+        """The inverse of the last pattern is kept: all questions of a request need it."""
+        key, inverse = request.last
+        if key != pattern.tobytes():
+            inverse = invert_patterns(request.covariance, pattern)
+            request.last = (pattern.tobytes(), inverse)
+        return inverse
 
     def coordinates(self, columns: Indices, positions: NDArray[Any]) -> Floats:
         """Rows in all dimensions of the law, NaN where a cell is missing, (B, D)."""
@@ -159,7 +167,9 @@ class LinearExpert:
         (P, w, d), and the block's precision, (P, w, w).
         """
         dims = request.dims
-        own = np.flatnonzero(np.isin(dims, block.dims))
+        first = int(np.searchsorted(dims, block.dims[0]))  # a feature's dimensions lie side by side
+        is_there = first < len(dims) and dims[first] == block.dims[0]
+        own = np.arange(first, first + len(block.dims)) if is_there else dims[:0]
         is_seen = patterns[:, own].all(axis=1) if len(own) else np.zeros(len(patterns), dtype=bool)
         slopes = np.empty((len(patterns), len(block.dims), len(dims)))
         precisions = np.empty((len(patterns), len(block.dims), len(block.dims)))
