@@ -47,8 +47,13 @@ class Imputation:
     warnings: tuple[str, ...] = ()
 
 
-def read_answer(feature: Feature, link: Link, outputs: Outputs, question: int, interval: float | None) -> Prediction:
-    """What the network said of one question, as values in the unit of the caller's column."""
+def read_answer(
+    feature: Feature, link: Link, outputs: Outputs, question: int, interval: codec.Floats | None
+) -> Prediction:
+    """What the network said of one question, as values in the unit of the caller's column.
+
+    ``interval`` (B,): the central part of each row's distribution to give.
+    """
     mass = softmax(outputs["logits"][:, question, : feature.n_values])
     if feature.is_number:
         return _read_number(feature, link, mass, outputs["point"][:, question].astype(np.float64), interval)
@@ -65,7 +70,7 @@ def read_answer(feature: Feature, link: Link, outputs: Outputs, question: int, i
 
 
 def _read_number(
-    feature: Feature, link: Link, mass: codec.Floats, point: codec.Floats, interval: float | None
+    feature: Feature, link: Link, mass: codec.Floats, point: codec.Floats, interval: codec.Floats | None
 ) -> Prediction:
     bins = feature.knots
 
@@ -77,7 +82,9 @@ def _read_number(
         lows, highs, pieces = highs[::-1], lows[::-1], pieces[:, ::-1]
     expected = codec.read_point(bins, point)
     is_level = feature.kind == "ordinal"
-    levels = (0.5,) if interval is None else (0.5, *codec.tails(interval))
+    levels = np.full((len(mass), 1), 0.5)
+    if interval is not None:
+        levels = np.stack([levels[:, 0], *codec.tails(interval)], axis=1)
     median, *ends = codec.read_quantiles(bins, mass, levels).T
     if ends:
         low, high = ends

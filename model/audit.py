@@ -94,13 +94,9 @@ def _share_beyond(feature: Feature, mass: codec.Floats, positions: codec.Floats)
         own = mass[rows, np.rint(positions).astype(np.int64)]
         share: codec.Floats = np.where(mass <= own[:, None] * (1.0 + 1e-9), mass, 0.0).sum(axis=1)
         return share
-    heights = mass @ codec.axis_of(feature.knots).to_heights  # (B, 2K): before and after the jump at each knot
+    at_most, less = codec.read_heights(feature.knots, mass, positions)
     below = np.floor(positions).astype(np.int64)
-    after = heights[rows, 2 * below + 1]
-    following = heights[rows, np.minimum(2 * below + 2, heights.shape[1] - 1)]
     part = positions - below
-    at_most = after + part * (following - after)
-    less = np.where(part > 0.0, at_most, heights[rows, 2 * below])
     # At the very ends nothing lies further out, but such cells were seen: at least half of what the
     # distribution holds around the cell counts.
     above = np.minimum(below + 1, mass.shape[1] - 1)

@@ -10,25 +10,28 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from model.arrays import pack_arrays, unpack_arrays
+from model.calibration import Calibration, calibration_of
 from model.errors import BundleError, FamilyError
 from model.linear import LinearExpert, expert_from_arrays
 from model.schema import Schema, feature_from_json, features_to_json, table_from_json, table_to_json
 
+Part = TypeVar("Part")
 FORMAT = 2
 MANIFEST = "bundle.json"
 NETWORK = "model.onnx"
 ENCODINGS = "encodings.npy"
-# Only where there is a linear expert.
+# Only where there is a linear expert, and where rows were held out to calibrate on.
 EXPERT = "expert.npz"
+CALIBRATION = "calibration.npz"
 SEAL, NO_SEAL = "seal", "0" * 64
 # A manifest larger than this is no manifest; the network may be large.
 MOST_MANIFEST_BYTES = 64 << 20
@@ -43,6 +46,7 @@ class Bundle:
     network: bytes
     encodings: NDArray[np.float32]
     expert: LinearExpert | None = None
+    calibration: Calibration | None = None
 
     @property
     def name(self) -> str:
@@ -82,6 +86,7 @@ def write_bundle(
     network: bytes,
     encodings: NDArray[np.float32],
     expert: LinearExpert | None = None,
+    calibration: Calibration | None = None,
     replace: bool = False,
 ) -> Bundle:
     """Write a bundle directory; ``facts`` are the manifest's own keys (name, created, seed, ...)."""
@@ -90,8 +95,9 @@ def write_bundle(
     array = io.BytesIO()
     np.save(array, encodings.astype(np.float32), allow_pickle=False)
     files = {NETWORK: network, ENCODINGS: array.getvalue()}
-    if expert is not None:
-        files[EXPERT] = pack_arrays(expert.to_arrays())
+    for name, part in ((EXPERT, expert), (CALIBRATION, calibration)):
+        if part is not None:
+            files[name] = pack_arrays(part.to_arrays())
     manifest = {
         "format": FORMAT,
         **facts,
@@ -101,7 +107,7 @@ def write_bundle(
     }
     content = write_manifest(manifest)
     _write_aside(out, {**files, MANIFEST: content})
-    return Bundle(json.loads(content), schema, network, encodings, expert)
+    return Bundle(json.loads(content), schema, network, encodings, expert, calibration)
 
 
 def write_manifest(manifest: Mapping[str, Any]) -> bytes:
@@ -206,16 +212,26 @@ def read_bundle(path: Path) -> Bundle:
     encodings = _read_array(path, files[ENCODINGS])
     if len(encodings) != len(features):
         raise BundleError(f"{path}: {ENCODINGS} has {len(encodings)} rows for {len(features)} features")
-    expert = _read_expert(path, manifest, schema) if EXPERT in manifest["files"] else None
-    return Bundle(manifest, schema, files[NETWORK], encodings, expert)
+    expert = _read_part(path, manifest, schema, EXPERT, expert_from_arrays)
+    calibration = _read_part(path, manifest, schema, CALIBRATION, calibration_of)
+    return Bundle(manifest, schema, files[NETWORK], encodings, expert, calibration)
 
 
-def _read_expert(path: Path, manifest: Mapping[str, Any], schema: Schema) -> LinearExpert:
-    content = _read_checked(path, EXPERT, manifest["files"][EXPERT])
+def _read_part(
+    path: Path,
+    manifest: Mapping[str, Any],
+    schema: Schema,
+    name: str,
+    make: Callable[[Schema, Mapping[str, NDArray[Any]]], Part],
+) -> Part | None:
+    """A part of arrays that not every bundle has."""
+    if name not in manifest["files"]:
+        return None
+    content = _read_checked(path, name, manifest["files"][name])
     try:
-        return expert_from_arrays(schema, unpack_arrays(content))
+        return make(schema, unpack_arrays(content))
     except ValueError as error:
-        raise BundleError(f"{path}: {EXPERT} cannot be used: {error}") from error
+        raise BundleError(f"{path}: {name} cannot be used: {error}") from error
 
 
 def _read_manifest(path: Path) -> dict[str, Any]:

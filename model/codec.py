@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import repeat
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -199,6 +200,19 @@ def read_quantiles(bins: Bins, probabilities: Floats, levels: Sequence[float] | 
     return value
 
 
+def read_heights(bins: Bins, probabilities: Floats, positions: Floats) -> tuple[Floats, Floats]:
+    """How much of each row's distribution lies at or below its position (B,), and how much below it."""
+    heights = probabilities @ axis_of(bins).to_heights  # (B, 2K): before and after the jump at each knot
+    rows = np.arange(len(heights))
+    below = np.floor(positions).astype(np.int64)
+    after = heights[rows, 2 * below + 1]
+    following = heights[rows, np.minimum(2 * below + 2, heights.shape[1] - 1)]
+    part = positions - below
+    at_most: Floats = after + part * (following - after)
+    less: Floats = np.where(part > 0.0, at_most, heights[rows, 2 * below])
+    return at_most, less
+
+
 def read_quantile(bins: Bins, probabilities: Floats, level: float) -> Floats:
     """The value below which ``level`` of each row's distribution lies, shape (B,)."""
     return read_quantiles(bins, probabilities, [level])[:, 0]
@@ -209,7 +223,7 @@ def read_interval(bins: Bins, probabilities: Floats, width: float) -> Floats:
     return read_quantiles(bins, probabilities, tails(width))
 
 
-def tails(width: float) -> tuple[float, float]:
+def tails(width: Any) -> tuple[Any, Any]:
     """The levels between which the central ``width`` of a distribution lies."""
     return (1.0 - width) / 2, (1.0 + width) / 2
 

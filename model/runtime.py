@@ -164,7 +164,8 @@ class Predictor:
         """
         plain = read_row(row, links, self._readers)
         if link not in self._readouts:
-            self._readouts[link] = make_readout(self.feature_of(link), link, self.schema.index[link.feature])
+            at = self.schema.index[link.feature]
+            self._readouts[link] = make_readout(self.feature_of(link), link, at, self.bundle.calibration)
         readout = self._readouts[link]
         if not plain or readout is None:
             return None
@@ -268,8 +269,17 @@ class Predictor:
         self, outputs: Outputs, link: Link, cells: Cells, interval: float | None = None, explain: bool = False
     ) -> Prediction:
         """The answer to the only question of ``outputs``, asked of ``cells``."""
-        answer = read_answer(self.feature_of(link), link, outputs, 0, interval)
+        part = interval if interval is None else self._central_part(cells, self.schema.index[link.feature], interval)
+        answer = read_answer(self.feature_of(link), link, outputs, 0, part)
         return replace(answer, experts=self._explain(outputs, link, cells)) if explain else answer
+
+    def _central_part(self, cells: Cells, asked: int, interval: float) -> NDArray[np.float64]:
+        """The part of each row's distribution that is its interval, (B,)."""
+        if self.bundle.calibration is None:
+            return np.full(len(cells.positions), interval)
+        others = np.flatnonzero(cells.features != asked)
+        observed = (~np.isnan(cells.positions[:, others])).sum(axis=1)
+        return self.bundle.calibration.widths(asked, observed, interval)
 
     def _explain(self, outputs: Outputs, link: Link, cells: Cells) -> Experts:
         feature = self.feature_of(link)

@@ -9,6 +9,7 @@ import onnxruntime
 from numpy.typing import NDArray
 
 from model.bundle import Bundle
+from model.calibration import Calibration
 from model.errors import BundleError
 from model.linear import LinearExpert
 from model.onnx_names import ANSWERS, CONTRACT, INPUTS
@@ -25,6 +26,7 @@ class Network:
     whole: onnxruntime.InferenceSession
     brief: onnxruntime.InferenceSession
     expert: LinearExpert | None = None
+    calibration: Calibration | None = None
 
     def run(self, names: Sequence[str], feed: Mapping[str, NDArray[Any]]) -> list[NDArray[np.float32]]:
         """The outputs of these names."""
@@ -33,7 +35,9 @@ class Network:
         if "base" in names:  # with an expert it depends on which cells a row has
             at = names.index("base")
             outputs[at] = np.broadcast_to(outputs[at], (len(feed["positions"]), *outputs[at].shape))
-        return outputs if self.expert is None else self.expert.join(names, feed, outputs)
+        if self.expert is not None:
+            outputs = self.expert.join(names, feed, outputs)
+        return outputs if self.calibration is None else self.calibration.apply(names, feed, outputs)
 
 
 def open_network(bundle: Bundle, threads: int) -> Network:
@@ -45,7 +49,7 @@ def open_network(bundle: Bundle, threads: int) -> Network:
         brief = _open(bundle.name, keep_outputs(bundle.network, ANSWERS), threads)
     except ValueError as error:
         raise BundleError(f"bundle {bundle.name!r}: model.onnx cannot be read: {error}") from error
-    network = Network(whole, brief, bundle.expert)
+    network = Network(whole, brief, bundle.expert, bundle.calibration)
     run_canary(bundle, network)
     return network
 

@@ -8,12 +8,13 @@ the general way reads the row, says what is wrong with it, or warns.
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import exp, nan
+from math import exp, isnan, nan
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from model.calibration import Calibration
 from model.cells import show_word
 from model.codec import axis_of, tails, word_index
 from model.requests import Columns
@@ -77,6 +78,11 @@ def read_row(columns: Columns, links: Mapping[str, Link], readers: Mapping[str, 
     return positions
 
 
+def count_observed(positions: Sequence[float]) -> int:
+    """How many cells of a row are there."""
+    return sum(not isnan(position) for position in positions)
+
+
 @dataclass(frozen=True, slots=True)
 class RowAnswer:
     """The answer for one row; ``pieces`` is the probability of each piece or choice."""
@@ -103,14 +109,19 @@ class Readout:
     points: list[float]
     steps: list[tuple[float, float, bool, bool]]
     asked: NDArray[np.int64]
+    calibration: Calibration | None = None
 
-    def read(self, logits: list[float], point: float, interval: float | None) -> RowAnswer:
-        """One row's logits (padded or not) and its expected value, in units of the spread, as an answer."""
+    def read(self, logits: list[float], point: float, interval: float | None, n_observed: int) -> RowAnswer:
+        """One row's logits (padded or not) and its expected value, in units of the spread, as an answer;
+        ``n_observed``: how many cells it was told from.
+        """
         del logits[self.feature.n_values :]
         largest = max(logits)
         mass = [exp(logit - largest) for logit in logits]
         total = sum(mass)
         mass = [share / total for share in mass]
+        if interval is not None and self.calibration is not None:
+            interval = float(self.calibration.widths(int(self.asked[0]), np.asarray([n_observed]), interval)[0])
         if self.steps:
             return self._read_number(mass, point, interval)
         n_choices = self.feature.n_values - self.feature.has_other
@@ -156,13 +167,13 @@ class Readout:
         return (number - self.link.offset) / self.link.scale
 
 
-def make_readout(feature: Feature, link: Link, index: int) -> Readout | None:
+def make_readout(feature: Feature, link: Link, index: int, calibration: Calibration | None) -> Readout | None:
     """How single answers about the feature at ``index`` are read; None where the general way has to (dates)."""
     if feature.kind == "datetime":
         return None
     if not feature.is_number:
         words = [show_word(feature, word) for word in feature.words]
-        return Readout(feature, link, [], [], words, [], [], np.asarray([index]))
+        return Readout(feature, link, [], [], words, [], [], np.asarray([index]), calibration)
     axis, atoms = axis_of(feature.knots), feature.knots.atoms
     lows, highs = (((ends - link.offset) / link.scale).tolist() for ends in (axis.lows, axis.highs))
     if link.scale < 0:  # the caller's axis runs the other way
@@ -175,7 +186,7 @@ def make_readout(feature: Feature, link: Link, index: int) -> Readout | None:
         (to_right[k - 1] if k else 0.0, to_left[k], k > 0 and not (atoms[k - 1] and atoms[k]), atoms[k])
         for k in range(len(atoms))
     ]
-    return Readout(feature, link, lows, highs, [], axis.points.tolist(), steps, np.asarray([index]))
+    return Readout(feature, link, lows, highs, [], axis.points.tolist(), steps, np.asarray([index]), calibration)
 
 
 def _quantile(points: Sequence[float], heights: Sequence[float], level: float) -> float:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from model import codec
 from model.cells import read_cells
 from model.schema import Feature, Link
-from model.single import make_reader
+from model.single import count_observed, make_reader
 from service.together import Together
 
 cells = st.one_of(st.floats(-50, 150), st.integers(-50, 150), st.none())
@@ -76,7 +76,7 @@ def test_a_single_row_is_answered_as_the_general_way_answers_it(predictor, inter
                 assert told is not None
                 readout, columns, positions = told
                 logits, points = predictor.ask_singles(columns, [positions] * 3, readout.asked)
-                single = readout.read(logits[2], points[2], interval)
+                single = readout.read(logits[2], points[2], interval, count_observed(positions))
                 general = predictor.predict(cells, target, links=links, interval=interval)
                 assert single.value == pytest.approx(general.values[0], rel=1e-5)
                 assert single.pieces == pytest.approx(general.mass[0], abs=1e-6)

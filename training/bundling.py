@@ -10,6 +10,7 @@ from model.bundle import Bundle, write_bundle
 from model.export import check_parity, export_onnx
 from model.network import MoeNetwork
 from model.runtime import Predictor
+from training.calibrating import calibrate
 from training.fit import Fitted
 from training.parallel import n_cores
 from training.report import Score, score_tables
@@ -28,7 +29,9 @@ def bundle_fitted(fitted: Fitted, dataset: Dataset, out: Path, *, force: bool = 
     encodings = network.encoding.detach().cpu().movedim(0, 1).flatten(1).numpy()
     facts = _facts(fitted, dataset)
     draft = Bundle(facts, schema, content, encodings, fitted.expert)
-    scores = score_tables(Predictor(draft, threads=n_cores()), dataset)
+    predictor = Predictor(draft, threads=n_cores())
+    scores = score_tables(predictor, dataset)  # before it is calibrated on the same rows
+    calibration = calibrate(predictor, dataset, seed=fitted.seed) if draft.is_additive else None
     facts["metrics"] = [score.to_json() for score in scores]
     bundle = write_bundle(
         out,
@@ -37,6 +40,7 @@ def bundle_fitted(fitted: Fitted, dataset: Dataset, out: Path, *, force: bool = 
         network=content,
         encodings=encodings,
         expert=fitted.expert,
+        calibration=calibration,
         replace=force,
     )
     return bundle, scores

@@ -98,10 +98,12 @@ def _summarize(found: dict[Task, Figures], pattern: str, rate: float) -> Iterato
     for i, metric in enumerate(METRICS):
         for (method, name), some in by_table.items():
             values = [float(astuple(figures)[i]) for figures in some]
-            yield average(STUDY, f"{name}, {case}", method, metric, values)
+            if not np.isnan(values).any():
+                yield average(STUDY, f"{name}, {case}", method, metric, values)
         for method, seeds in by_seed.items():
             values = [float(np.mean([astuple(figures)[i] for figures in some])) for some in seeds.values()]
-            yield average(STUDY, f"{MEAN}, {case}", method, metric, values)
+            if not np.isnan(values).any():
+                yield average(STUDY, f"{MEAN}, {case}", method, metric, values)
 
 
 def _read_recorded(pattern: str, rate: float) -> list[Record]:
@@ -127,5 +129,10 @@ def _show(case: str, records: Sequence[Record], names: Sequence[str]) -> str:
             cells.append(" / ".join(f"{r.value:.3f}" for r in both if r is not None))
         mark = "" if value[method, MEAN, "nrmse"].source == "run" else " (recorded)"
         rows.append([method + mark, *cells])
+    ours = {r.metric: r.value for r in records if r.method == OURS and r.case.startswith(MEAN)}
+    trust = (
+        f"Ours: the 90 % interval covers {100 * ours['coverage']:.1f} % of the cells; calibration error of words "
+        f"{ours['ece_before']:.3f} before calibration, {ours['ece']:.3f} after."
+    )
     head = ["method", "NRMSE", "accuracy", "fit CPU s", "one row ms", *names]
-    return f"\nHoles: {case}. For each table: NRMSE / accuracy.\n\n{format_table(head, rows)}"
+    return f"\nHoles: {case}. For each table: NRMSE / accuracy.\n\n{format_table(head, rows)}\n\n{trust}"

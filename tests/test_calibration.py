@@ -1,0 +1,94 @@
+"""Intervals hold what they promise, and probabilities come closer to frequencies."""
+
+import numpy as np
+import pytest
+from crepes import ConformalRegressor
+
+from model import codec
+from model.calibration import LEVELS, Calibration, calibration_of, log_shares_of
+from model.schema import Feature
+from training.calibrating import conformal_levels, how_far_out
+
+RNG = np.random.default_rng(0)
+
+
+@pytest.mark.parametrize("n", [30, 101, 1000])
+def test_conformal_levels_are_those_of_an_independent_implementation(n):
+    far = RNG.random(n)
+    found = dict(zip(LEVELS, conformal_levels(far), strict=True))
+    oracle = ConformalRegressor().fit(far)
+    for level in (0.5, 0.8, 0.9, 0.95):
+        low, high = oracle.predict_int(np.zeros(1), confidence=level, y_min=-1.0, y_max=1.0)[0]
+        assert found[level] == pytest.approx(high, abs=1e-12)
+        assert found[level] == pytest.approx(-low, abs=1e-12)
+
+
+def test_too_few_rows_give_the_whole_range():
+    assert conformal_levels(np.asarray([0.1, 0.2]))[LEVELS.index(0.9)] == 1.0
+    assert conformal_levels(np.empty(0)).tolist() == list(LEVELS)
+
+
+def number() -> Feature:
+    values = np.random.default_rng(1).normal(size=1000)
+    bins = codec.fit_bins(values)
+    return Feature(
+        "x", "numeric", bins, shares=codec.fit_shares(codec.encode_numbers(Feature("x", "numeric", bins), values), 16)
+    )
+
+
+def test_calibrated_intervals_cover_fresh_cells_though_the_distribution_is_wrong():
+    feature = number()
+    flat = np.full((4000, 16), 1.0 / 16)  # says far too little of a cell that lies near the median
+    truth = RNG.normal(scale=0.2, size=4000)
+    part = conformal_levels(how_far_out(feature, flat[:500], truth[:500]))[LEVELS.index(0.9)]
+    low, high = codec.read_quantiles(feature.knots, flat[500:], codec.tails(part)).T
+    assert 0.87 < np.mean((low <= truth[500:]) & (truth[500:] <= high)) < 0.93
+    assert part < 0.6
+
+
+def test_what_lies_beyond_the_range_is_as_far_out_as_can_be():
+    feature = number()
+    far = how_far_out(feature, np.full((2, 16), 1.0 / 16), np.asarray([-100.0, 100.0]))
+    assert far.tolist() == [1.0, 1.0]
+
+
+def test_a_bundles_calibration_is_read_back_and_applied(predictor):
+    calibration = predictor.bundle.calibration
+    assert calibration is not None
+    again = calibration_of(predictor.schema, calibration.to_arrays())
+    index = predictor.schema.index["mpg"]
+    many, few = again.widths(index, np.asarray([50, 0]), 0.9)
+    assert (many, few) == pytest.approx(tuple(calibration.widths(index, np.asarray([50, 0]), 0.9)))
+    told = predictor.predict({"weight": [3504]}, "mpg", interval=0.9)
+    narrower = predictor.predict({"weight": [3504]}, "mpg", interval=0.5)
+    assert told.interval[0][0] <= narrower.interval[0][0] <= narrower.interval[0][1] <= told.interval[0][1]
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda a: a.pop("temper"), "'temper' is not there"),
+        (lambda a: a.update(usual=a["usual"][:-1]), "made for other features"),
+        (lambda a: a.update(temper=-a["temper"]), "negative"),
+        (lambda a: a.update(parts=a["parts"][:, :, ::-1]), "grow"),
+    ],
+)
+def test_a_calibration_of_something_else_is_refused(predictor, change, reason):
+    arrays = predictor.bundle.calibration.to_arrays()
+    change(arrays)
+    with pytest.raises(ValueError, match=reason):
+        calibration_of(predictor.schema, arrays)
+
+
+def test_tempering_draws_logits_to_what_is_said_with_nothing_observed(predictor):
+    schema = predictor.schema
+    usual = log_shares_of(schema)
+    n = len(schema.features)
+    half = Calibration(np.full(n, 0.5), np.ones(n), np.empty(0), usual)
+    logits = RNG.normal(size=(3, 1, schema.n_values)).astype(np.float32)
+    parts = RNG.normal(size=(3, 1, 2, schema.n_values)).astype(np.float32)
+    base = logits - parts.sum(axis=2)
+    feed = {"asked": np.asarray([0])}
+    told, moved, start = half.apply(("logits", "contributions", "base"), feed, (logits, parts, base))
+    assert told == pytest.approx((logits + usual[0]) / 2, abs=1e-5)
+    assert start + moved.sum(axis=2) == pytest.approx(told, abs=1e-5)

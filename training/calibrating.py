@@ -1,0 +1,154 @@
+"""Calibrate a fitted model on its held-out rows: how far its probabilities and intervals can be believed.
+
+Every known cell of the held-out rows is asked from the others, as the rows are and with more cells hidden, so that rows
+with few known cells are calibrated too. Axis letters: N rows, S columns, K values, T factors tried.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model import codec
+from model.answers import softmax
+from model.calibration import GROUPS, LEVELS, Calibration, log_shares_of
+from model.requests import Cells
+from model.runtime import Predictor
+from model.schema import Feature
+from training.tables import Dataset, FitTable
+
+Floats = NDArray[np.float64]
+# Each held-out row is asked as it is and with a share of its cells hidden, up to these.
+MOST_HIDDEN = (0.0, 0.6, 0.9)
+FACTORS = np.geomspace(0.1, 2.5, 40)
+# What all features say together counts as so many rows beside a feature's own.
+POOLED_ROWS = 30.0
+# A feature's own rows decide on its intervals from so many on.
+FEWEST_ROWS = 30
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """Cells of one feature: what was said of them (N, K), what is true (N,), the share of columns observed (N,)."""
+
+    logits: Floats
+    truth: Floats
+    observed: Floats
+
+
+def calibrate(predictor: Predictor, dataset: Dataset, *, seed: int = 0) -> Calibration | None:
+    """Calibrate on the held-out rows; None without any. ``predictor`` must not be calibrated yet."""
+    schema = dataset.schema
+    company = dataset.company()
+    usual = np.maximum((company * (1.0 - np.eye(len(company)))).sum(axis=1), 1.0).astype(np.float64)
+    asked: dict[int, list[_Asked]] = {}
+    rng = np.random.default_rng(seed)
+    for table in dataset.tables:
+        for most in MOST_HIDDEN:
+            for index, cells in _ask_held_out(predictor, table, usual, _hide(table, most, rng)):
+                asked.setdefault(index, []).append(cells)
+    if not asked:
+        return None
+    merged = {
+        index: _Asked(*(np.concatenate([getattr(part, name) for part in parts]) for name in _Asked.__slots__))
+        for index, parts in asked.items()
+    }
+    log_shares = log_shares_of(schema)
+    words = {i: cells for i, cells in merged.items() if schema.features[i].kind not in ("numeric", "datetime")}
+    numbers = {i: cells for i, cells in merged.items() if schema.features[i].is_number}
+    temper = _fit_temper(words, schema.features, log_shares)
+    return Calibration(temper, usual, _fit_parts(numbers, schema.features, temper, log_shares), log_shares)
+
+
+def _hide(table: FitTable, most: float, rng: np.random.Generator) -> codec.Positions:
+    held = table.positions[table.held_out]
+    hidden = rng.random(held.shape) < most * rng.random((len(held), 1))
+    return np.where(hidden, np.float32(np.nan), held)
+
+
+def _ask_held_out(
+    predictor: Predictor, table: FitTable, usual: Floats, seen: codec.Positions
+) -> Iterator[tuple[int, _Asked]]:
+    """Each column of the table that has known cells, all asked from what is seen of the others."""
+    if len(seen) == 0:
+        return
+    known = ~np.isnan(seen)
+    n_seen = known.sum(axis=1)
+    for j, index in enumerate(table.columns.tolist()):
+        rows = np.flatnonzero(~np.isnan(table.truth[:, j]) & (table.truth[:, j] >= _least(predictor, index)))
+        if len(rows):
+            outputs = predictor.ask(Cells.of(table.columns, seen[rows]), [index])
+            n_values = predictor.schema.features[index].n_values
+            observed = (n_seen - known[:, j])[rows] / usual[index]
+            yield index, _Asked(outputs["logits"][:, 0, :n_values].astype(float), table.truth[rows, j], observed)
+
+
+def _least(predictor: Predictor, index: int) -> float:
+    """Words never seen in training (-1) cannot be told; any number can."""
+    return -np.inf if predictor.schema.features[index].is_number else 0.0
+
+
+def _fit_temper(asked: dict[int, _Asked], features: tuple[Feature, ...], log_shares: Floats) -> Floats:
+    """The factor for each feature's logits that makes its held-out cells most probable, (F,)."""
+    temper = np.ones(len(features))
+    curves = {index: _fit_of(cells, features[index], log_shares[index]) for index, cells in asked.items()}
+    if not curves:
+        return temper
+    pooled = np.mean([curve.mean(axis=0) for curve in curves.values()], axis=0)  # (T,)
+    for index, curve in curves.items():
+        temper[index] = FACTORS[np.argmax(curve.sum(axis=0) / len(MOST_HIDDEN) + POOLED_ROWS * pooled)]
+    return temper
+
+
+def _fit_of(cells: _Asked, feature: Feature, usual: Floats) -> Floats:
+    """The log probability of every cell under every factor, (N, T)."""
+    truth = cells.truth
+    if feature.is_number:  # levels: the nearest
+        truth = np.rint(codec.encode_numbers(feature, truth)).astype(np.float64)
+    base = usual[: feature.n_values]
+    found = []
+    for factor in FACTORS:
+        mass = softmax((base + factor * (cells.logits - base)).astype(np.float32))
+        found.append(np.log(np.maximum(mass[np.arange(len(mass)), truth.astype(np.int64)], 1e-12)))
+    return np.stack(found, axis=1)
+
+
+def _fit_parts(asked: dict[int, _Asked], features: tuple[Feature, ...], temper: Floats, log_shares: Floats) -> Floats:
+    """The central part of each feature's distributions that makes an interval of each level, (F, G, L)."""
+    n_groups = len(GROUPS) + 1
+    parts = np.tile(np.asarray(LEVELS), (len(features), n_groups, 1))
+    far, groups = {}, {}
+    for index, told in asked.items():
+        base = log_shares[index, : features[index].n_values]
+        mass = softmax((base + temper[index] * (told.logits - base)).astype(np.float32))
+        far[index] = how_far_out(features[index], mass, told.truth)
+        groups[index] = np.searchsorted(GROUPS, told.observed, side="right")
+    for group in range(n_groups):
+        every = [far[index][groups[index] == group] for index in far]
+        together = np.concatenate(every) if every else np.empty(0)
+        for index, cells in far.items():
+            own = cells[groups[index] == group]
+            own = own if len(own) >= FEWEST_ROWS else cells if len(cells) >= FEWEST_ROWS else together
+            parts[index, group] = conformal_levels(own)
+    return parts
+
+
+def how_far_out(feature: Feature, mass: Floats, truth: Floats) -> Floats:
+    """The smallest central part of each distribution (N, K) that holds the truth (N,): 0 the median, 1 all of it."""
+    knots = np.asarray(feature.knots.values)
+    positions = codec.encode_numbers(feature, truth).astype(np.float64)
+    at_most, less = codec.read_heights(feature.knots, mass, positions)
+    part = 1.0 - np.minimum(2.0 * np.minimum(at_most, 1.0 - less), 1.0)
+    return np.where((truth < knots[0]) | (truth > knots[-1]), 1.0, np.clip(part, 0.0, 1.0))
+
+
+def conformal_levels(far: Floats) -> Floats:
+    """For each level, what at least that share of new cells will not exceed (split conformal), (L,)."""
+    if len(far) == 0:
+        return np.asarray(LEVELS)
+    ranked = np.sort(far)
+    ranks = np.ceil((len(far) + 1) * np.asarray(LEVELS)).astype(np.int64)
+    levels = np.where(ranks > len(far), 1.0, ranked[np.clip(ranks - 1, 0, len(far) - 1)])
+    levels[0], levels[-1] = 0.0, 1.0
+    return np.asarray(np.maximum.accumulate(levels))
