@@ -80,9 +80,13 @@ def measure(predictor: Predictor, cells: Cells, pause: Pause | None = None) -> c
         seen = np.flatnonzero(~np.isnan(cells.positions[:, column]))
         if len(seen):
             feature = predictor.schema.features[index]
-            outputs = predictor.ask(cells.rows(seen), [index], pause=pause)
+            some = cells.rows(seen)
+            outputs = predictor.ask(some, [index], pause=pause)
             mass = softmax(outputs["logits"][:, 0, : feature.n_values])
             share = _share_beyond(feature, mass, cells.positions[seen, column].astype(np.float64))
+            calibration = predictor.bundle.calibration
+            if calibration is not None and feature.kind in ("numeric", "datetime"):
+                share = calibration.tail_shares(index, some.count_observed(index), share)
             surprise[seen, column] = -np.log(np.clip(share, LEAST_SHARE, 1.0))
     return surprise
 

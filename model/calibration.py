@@ -35,9 +35,35 @@ class Calibration:
 
     def widths(self, feature: int, n_observed: NDArray[np.int64], interval: float) -> Floats:
         """The central part of each row's distribution that is its interval, (B,)."""
-        group = np.searchsorted(GROUPS, n_observed / self.usual[feature], side="right")
-        by_group: Floats = np.asarray([np.interp(interval, LEVELS, parts) for parts in self.parts[feature]])
-        return np.asarray(by_group[group], dtype=np.float64)
+        return self._look_up(feature, n_observed, np.full(len(n_observed), interval))
+
+    def levels(self, feature: int, n_observed: NDArray[np.int64], levels: Floats) -> Floats:
+        """Heights between 0 and 1 in each row's distribution (B,), moved so that evenly drawn ones give values as
+        they occur.
+        """
+        out = 2.0 * levels - 1.0
+        return 0.5 + 0.5 * np.sign(out) * self._look_up(feature, n_observed, np.abs(out))
+
+    def tail_shares(self, feature: int, n_observed: NDArray[np.int64], shares: Floats) -> Floats:
+        """How much of each row's distribution lies further out (B,), as held-out rows say it does.
+
+        Beyond the last level that they can tell, in proportion: what is twice as far out stays so.
+        """
+        group = self._group(feature, n_observed)
+        by_group = []
+        for parts in self.parts[feature]:
+            told = parts < 1.0
+            outside, really = (np.concatenate([[0.0], (1.0 - x[told])[::-1]]) for x in (parts, np.asarray(LEVELS)))
+            by_group.append(np.interp(shares, outside, really))
+        return np.asarray(np.stack(by_group)[group, np.arange(len(shares))], dtype=np.float64)
+
+    def _group(self, feature: int, n_observed: NDArray[np.int64]) -> NDArray[np.int64]:
+        return np.asarray(np.searchsorted(GROUPS, n_observed / self.usual[feature], side="right"))
+
+    def _look_up(self, feature: int, n_observed: NDArray[np.int64], wanted: Floats) -> Floats:
+        group = self._group(feature, n_observed)
+        by_group = np.stack([np.interp(wanted, LEVELS, parts) for parts in self.parts[feature]])  # (G, B)
+        return np.asarray(by_group[group, np.arange(len(wanted))], dtype=np.float64)
 
     def apply(
         self, names: Sequence[str], feed: Mapping[str, NDArray[Any]], outputs: Sequence[NDArray[np.float32]]

@@ -51,9 +51,13 @@ def draw_copies(
         link, column = links[name], stacked.names.index(name)
         feature = predictor.feature_of(link)
         rows = np.concatenate([where[name] + copy * n_rows for copy in range(n_draws)])
-        outputs = predictor.ask(stacked.rows(rows), [predictor.schema.index[feature.name]], pause=pause)
+        some, index = stacked.rows(rows), predictor.schema.index[feature.name]
+        outputs = predictor.ask(some, [index], pause=pause)
         mass = softmax(outputs["logits"][:, 0, : feature.n_values])
-        positions, shown = _draw(feature, link, mass, rng)
+        level = rng.random(len(mass))
+        if feature.is_number:
+            level = predictor.calibrate_levels(some, index, level)
+        positions, shown = _read(feature, link, mass, level)
         stacked.positions[rows, column] = positions
         step = len(where[name])
         values[name] = [shown[copy * step : (copy + 1) * step] for copy in range(n_draws)]
@@ -72,11 +76,8 @@ def _stack(
     return Cells(names, features, positions, ~np.isnan(positions))
 
 
-def _draw(
-    feature: Feature, link: Link, mass: codec.Floats, rng: np.random.Generator
-) -> tuple[codec.Positions, list[Any]]:
-    """One value per row, as a position and as the caller knows it."""
-    level = rng.random(len(mass))
+def _read(feature: Feature, link: Link, mass: codec.Floats, level: codec.Floats) -> tuple[codec.Positions, list[Any]]:
+    """The value at each row's level of its distribution, as a position and as the caller knows it."""
     if feature.is_number:
         numbers = codec.read_quantiles(feature.knots, mass, level[:, None])[:, 0]
         return codec.encode_numbers(feature, numbers), show_numbers(feature, link, numbers)

@@ -36,6 +36,11 @@ class Cells:
         """Cells that are positions already."""
         return cls((), features, positions, ~np.isnan(positions))
 
+    def count_observed(self, asked: int) -> NDArray[np.int64]:
+        """How many cells of each row, but for the asked feature's own, can be told from, (B,)."""
+        others = np.flatnonzero(self.features != asked)
+        return np.asarray((~np.isnan(self.positions[:, others])).sum(axis=1))
+
     def rows(self, rows: NDArray[np.int64] | slice) -> "Cells":
         return replace(self, positions=self.positions[rows], given=self.given[rows])
 

@@ -277,9 +277,12 @@ class Predictor:
         """The part of each row's distribution that is its interval, (B,)."""
         if self.bundle.calibration is None:
             return np.full(len(cells.positions), interval)
-        others = np.flatnonzero(cells.features != asked)
-        observed = (~np.isnan(cells.positions[:, others])).sum(axis=1)
-        return self.bundle.calibration.widths(asked, observed, interval)
+        return self.bundle.calibration.widths(asked, cells.count_observed(asked), interval)
+
+    def calibrate_levels(self, cells: Cells, asked: int, levels: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Levels of each row's distribution (B,), as held-out rows say they are."""
+        calibration = self.bundle.calibration
+        return levels if calibration is None else calibration.levels(asked, cells.count_observed(asked), levels)
 
     def _explain(self, outputs: Outputs, link: Link, cells: Cells) -> Experts:
         feature = self.feature_of(link)

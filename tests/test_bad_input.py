@@ -91,7 +91,7 @@ def test_killed_in_mid_write_leaves_no_bundle_and_the_next_run_works(tmp_path, w
 
     answer = run_training(*args)
     assert answer.returncode == 0, answer.stderr
-    assert sorted(p.name for p in (tmp_path / "bundle").iterdir()) == ["bundle.json", "encodings.npy", "model.onnx"]
+    assert {"bundle.json", "encodings.npy", "model.onnx"} <= {p.name for p in (tmp_path / "bundle").iterdir()}
     assert list(tmp_path.glob(".bundle.writing-*")) == []
 
 
