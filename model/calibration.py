@@ -25,45 +25,44 @@ LEVELS = (0.0, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.925, 0.95, 0.975, 0.99, 1.0)
 @dataclass(frozen=True, slots=True, eq=False)
 class Calibration:
     """``temper`` (F,): the factor for logits; ``usual`` (F,): how many other columns are known beside a feature;
-    ``parts`` (F, G, L): the central part of a distribution that makes an interval of each level.
+    ``parts`` (F, G, L): the central part of a distribution that makes an interval of each level; ``spreads``
+    (F, G, L): the same for draws, where a value that many rows share holds a stretch of the distribution, not a point.
     """
 
     temper: Floats
     usual: Floats
     parts: Floats
+    spreads: Floats
     log_shares: Floats  # (F, K): what is said with nothing observed
 
     def widths(self, feature: int, n_observed: NDArray[np.int64], interval: float) -> Floats:
         """The central part of each row's distribution that is its interval, (B,)."""
-        return self._look_up(feature, n_observed, np.full(len(n_observed), interval))
+        by_group: Floats = np.asarray([np.interp(interval, LEVELS, parts) for parts in self.parts[feature]])
+        return np.asarray(by_group[self._group(feature, n_observed)], dtype=np.float64)
 
     def levels(self, feature: int, n_observed: NDArray[np.int64], levels: Floats) -> Floats:
         """Heights between 0 and 1 in each row's distribution (B,), moved so that evenly drawn ones give values as
         they occur.
         """
         out = 2.0 * levels - 1.0
-        return 0.5 + 0.5 * np.sign(out) * self._look_up(feature, n_observed, np.abs(out))
+        by_group = []
+        for parts in self.spreads[feature]:
+            outside, really = _tails(parts)
+            by_group.append(np.interp(1.0 - np.abs(out), really, outside))
+        tail = np.stack(by_group)[self._group(feature, n_observed), np.arange(len(levels))]
+        return np.asarray(0.5 + 0.5 * np.sign(out) * (1.0 - tail), dtype=np.float64)
 
     def tail_shares(self, feature: int, n_observed: NDArray[np.int64], shares: Floats) -> Floats:
-        """How much of each row's distribution lies further out (B,), as held-out rows say it does.
-
-        Beyond the last level that they can tell, in proportion: what is twice as far out stays so.
-        """
-        group = self._group(feature, n_observed)
+        """How much of each row's distribution lies further out (B,), as held-out rows say it does."""
         by_group = []
         for parts in self.parts[feature]:
-            told = parts < 1.0
-            outside, really = (np.concatenate([[0.0], (1.0 - x[told])[::-1]]) for x in (parts, np.asarray(LEVELS)))
+            outside, really = _tails(parts)
             by_group.append(np.interp(shares, outside, really))
+        group = self._group(feature, n_observed)
         return np.asarray(np.stack(by_group)[group, np.arange(len(shares))], dtype=np.float64)
 
     def _group(self, feature: int, n_observed: NDArray[np.int64]) -> NDArray[np.int64]:
         return np.asarray(np.searchsorted(GROUPS, n_observed / self.usual[feature], side="right"))
-
-    def _look_up(self, feature: int, n_observed: NDArray[np.int64], wanted: Floats) -> Floats:
-        group = self._group(feature, n_observed)
-        by_group = np.stack([np.interp(wanted, LEVELS, parts) for parts in self.parts[feature]])  # (G, B)
-        return np.asarray(by_group[group, np.arange(len(wanted))], dtype=np.float64)
 
     def apply(
         self, names: Sequence[str], feed: Mapping[str, NDArray[Any]], outputs: Sequence[NDArray[np.float32]]
@@ -85,21 +84,32 @@ class Calibration:
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """All there is to keep of it."""
-        return {"temper": self.temper, "usual": self.usual, "parts": self.parts}
+        return {"temper": self.temper, "usual": self.usual, "parts": self.parts, "spreads": self.spreads}
 
 
 def calibration_of(schema: Schema, arrays: Mapping[str, NDArray[Any]]) -> Calibration:
     """The calibration that was kept; ValueError where it does not fit the features."""
     n = len(schema.features)
-    shapes = {"temper": (n,), "usual": (n,), "parts": (n, len(GROUPS) + 1, len(LEVELS))}
+    table = (n, len(GROUPS) + 1, len(LEVELS))
+    shapes = {"temper": (n,), "usual": (n,), "parts": table, "spreads": table}
     for name, shape in shapes.items():
         if name not in arrays or arrays[name].shape != shape:
             raise ValueError(f"its array {name!r} is not there, or was made for other features")
     if (arrays["temper"] < 0.0).any() or (arrays["usual"] <= 0.0).any():
         raise ValueError("its factors must not be negative")
-    if (np.diff(arrays["parts"], axis=2) < 0.0).any() or not 0.0 <= arrays["parts"].min() <= arrays["parts"].max() <= 1:
-        raise ValueError("its intervals do not grow with their level")
-    return Calibration(arrays["temper"], arrays["usual"], arrays["parts"], log_shares_of(schema))
+    for name in ("parts", "spreads"):
+        if (np.diff(arrays[name], axis=2) < 0.0).any() or arrays[name].min() < 0.0 or arrays[name].max() > 1.0:
+            raise ValueError("its intervals do not grow with their level")
+    return Calibration(arrays["temper"], arrays["usual"], arrays["parts"], arrays["spreads"], log_shares_of(schema))
+
+
+def _tails(parts: Floats) -> tuple[Floats, Floats]:
+    """What lies outside each part, by the distribution and in truth, ascending from nothing. Beyond the last level
+    that can be told it goes on in proportion: what is twice as far out stays so.
+    """
+    told = parts < 1.0
+    outside, really = ((1.0 - x[told])[::-1] for x in (parts, np.asarray(LEVELS)))
+    return np.concatenate([[0.0], outside]), np.concatenate([[0.0], really])
 
 
 def log_shares_of(schema: Schema) -> Floats:

@@ -24,8 +24,10 @@ ASKED_KINDS: frozenset[Kind] = frozenset({"numeric", "datetime", "categorical", 
 FREEDOM = 4.0
 # No expectation is surer than this, in squared spreads.
 LEAST_VARIANCE = 1e-4
-# Requests of other columns, and patterns of each, that are remembered.
-MOST_KEPT = 1_000
+LEAST_EIGENVALUE = 1e-9
+# Requests of other columns that are remembered, and what was worked out for each: tens of megabytes at most.
+MOST_REQUESTS = 64
+MOST_KEPT = 256
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,6 +96,8 @@ class LinearExpert:
         cells, seen = request.encode(positions)
         told = _silence(len(positions), len(asked), self._n_values, len(columns) if explain else None)
         blocks = {q: self._blocks[i] for q, i in enumerate(asked.tolist()) if i in self._blocks}
+        if len(positions) == 0:
+            return told
         if (seen == seen[:1]).all():  # as in most requests: worked out once for all rows, and kept for the next
             for question, block in blocks.items():
                 slopes, precision = self._recall(request, seen[:1], block)
@@ -113,7 +117,7 @@ class LinearExpert:
         key = columns.tobytes()
         request = self._requests.get(key)
         if request is None:
-            if len(self._requests) >= MOST_KEPT:
+            if len(self._requests) >= MOST_REQUESTS:
                 self._requests.clear()  # other threads hold what they use
             request = self._requests[key] = self._prepare(columns)
         return request
@@ -173,17 +177,19 @@ class LinearExpert:
         is_seen = patterns[:, own].all(axis=1) if len(own) else np.zeros(len(patterns), dtype=bool)
         slopes = np.empty((len(patterns), len(block.dims), len(dims)))
         precisions = np.empty((len(patterns), len(block.dims), len(block.dims)))
+        floor = LEAST_VARIANCE * np.eye(len(block.dims))
         if is_seen.any():
             rows = -precision[is_seen][:, own]  # (P, w, d)
-            precisions[is_seen] = -rows[:, :, own]
+            left = np.linalg.inv(-rows[:, :, own])
             rows[:, :, own] = 0.0
-            slopes[is_seen] = rows
+            precisions[is_seen] = np.linalg.inv(left + floor)
+            slopes[is_seen] = precisions[is_seen] @ left @ rows
         if not is_seen.all():
             rest, law = ~is_seen, self.law.covariance
             shared = law[np.ix_(block.dims, dims)] * patterns[rest][:, None, :]  # (P, w, d)
             pulls = shared @ precision[rest]
             left = law[np.ix_(block.dims, block.dims)] - pulls @ shared.transpose(0, 2, 1)
-            precisions[rest] = np.linalg.inv(left + LEAST_VARIANCE * np.eye(len(block.dims)))
+            precisions[rest] = np.linalg.inv(left + floor)
             slopes[rest] = precisions[rest] @ pulls
         return slopes, precisions
 
@@ -211,7 +217,7 @@ def expert_from_arrays(schema: Schema, arrays: Mapping[str, NDArray[Any]]) -> Li
         )
     except KeyError as error:
         raise ValueError(f"it lacks the array {error}") from error
-    d = len(owner)
+    d = owner.size
     shapes = [array.shape for array in (owner, value, mean, covariance, lean)]
     if shapes != [(d,), (d,), (d,), (d, d), (len(schema.features), 2)]:
         raise ValueError("its arrays do not fit each other, or were made for other features")
@@ -221,7 +227,8 @@ def expert_from_arrays(schema: Schema, arrays: Mapping[str, NDArray[Any]]) -> Li
         or [*zip(owner, value, strict=True)] != _fitting(schema, owner)
     ):
         raise ValueError("its dimensions are not those of the features")
-    np.linalg.cholesky(covariance)  # raises, as a ValueError, if it is the covariance of nothing
+    if not np.allclose(covariance, covariance.T) or np.linalg.eigvalsh(covariance)[0] < LEAST_EIGENVALUE:
+        raise ValueError("its covariance is not symmetric and positive definite")
     return LinearExpert(schema, NormalLaw(owner, value, mean, covariance), lean)
 
 

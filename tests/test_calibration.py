@@ -40,7 +40,7 @@ def test_calibrated_intervals_cover_fresh_cells_though_the_distribution_is_wrong
     feature = number()
     flat = np.full((4000, 16), 1.0 / 16)  # says far too little of a cell that lies near the median
     truth = RNG.normal(scale=0.2, size=4000)
-    part = conformal_levels(how_far_out(feature, flat[:500], truth[:500]))[LEVELS.index(0.9)]
+    part = conformal_levels(how_far_out(feature, flat[:500], truth[:500])[0])[LEVELS.index(0.9)]
     low, high = codec.read_quantiles(feature.knots, flat[500:], codec.tails(part)).T
     assert 0.87 < np.mean((low <= truth[500:]) & (truth[500:] <= high)) < 0.93
     assert part < 0.6
@@ -49,7 +49,28 @@ def test_calibrated_intervals_cover_fresh_cells_though_the_distribution_is_wrong
 def test_what_lies_beyond_the_range_is_as_far_out_as_can_be():
     feature = number()
     far = how_far_out(feature, np.full((2, 16), 1.0 / 16), np.asarray([-100.0, 100.0]))
-    assert far.tolist() == [1.0, 1.0]
+    assert [part.tolist() for part in far] == [[1.0, 1.0], [1.0, 1.0]]
+
+
+@pytest.mark.parametrize("shares", [(0.2, 0.6, 0.2), (0.7, 0.3), (0.1, 0.2, 0.4, 0.2, 0.1)])
+def test_draws_of_levels_that_were_right_all_along_stay_so(shares):
+    n, n_levels = 20_000, len(shares)
+    bins = codec.fit_bins(np.repeat(np.arange(float(n_levels)), 50), n_bins=n_levels)
+    feature = Feature("x", "ordinal", bins, shares=shares)
+    mass = np.tile(shares, (n, 1))
+    truth = RNG.choice(n_levels, n, p=shares).astype(float)
+    spreads = np.tile(conformal_levels(how_far_out(feature, mass, truth)[1]), (1, 3, 1))
+    calibration = Calibration(np.ones(1), np.ones(1), spreads, spreads, np.zeros((1, n_levels)))
+    levels = calibration.levels(0, np.zeros(n, dtype=np.int64), RNG.random(n))
+    drawn = codec.read_quantiles(bins, mass, levels[:, None])[:, 0]
+    assert np.bincount(drawn.astype(int), minlength=n_levels) / n == pytest.approx(shares, abs=0.02)
+
+
+def test_few_held_out_cells_do_not_send_draws_to_the_ends():
+    spreads = np.tile(conformal_levels(np.asarray([0.3, 0.5, 0.7])), (1, 3, 1))
+    calibration = Calibration(np.ones(1), np.ones(1), spreads, spreads, np.zeros((1, 2)))
+    levels = calibration.levels(0, np.zeros(2000, dtype=np.int64), RNG.random(2000))
+    assert np.mean((levels <= 0.0) | (levels >= 1.0)) == 0.0
 
 
 def test_a_bundles_calibration_is_read_back_and_applied(predictor):
@@ -84,7 +105,7 @@ def test_tempering_draws_logits_to_what_is_said_with_nothing_observed(predictor)
     schema = predictor.schema
     usual = log_shares_of(schema)
     n = len(schema.features)
-    half = Calibration(np.full(n, 0.5), np.ones(n), np.empty(0), usual)
+    half = Calibration(np.full(n, 0.5), np.ones(n), np.empty(0), np.empty(0), usual)
     logits = RNG.normal(size=(3, 1, schema.n_values)).astype(np.float32)
     parts = RNG.normal(size=(3, 1, 2, schema.n_values)).astype(np.float32)
     base = logits - parts.sum(axis=2)

@@ -1,5 +1,7 @@
 """The linear expert: the law's conditional means by the textbook, and exact sums of contributions."""
 
+import io
+
 import numpy as np
 import pytest
 
@@ -52,6 +54,21 @@ def test_the_expected_value_is_that_of_the_textbook(expert, own_cell):
     dim = int(np.flatnonzero(expert.law.owner == 1)[0])
     wanted = [textbook(expert, row, dim) for row in rows]
     assert told.mean[:, 0] == pytest.approx(wanted, abs=1e-3)
+
+
+def test_what_it_says_does_not_depend_on_whether_the_asked_cell_is_there(expert):
+    positions = RNG.uniform(0, 2, (30, 4)).astype(np.float32)
+    positions[:, 2] = np.rint(positions[:, 2])
+    for asked in range(4):
+        hidden = positions.copy()
+        hidden[:, asked] = np.nan
+        there, gone = (expert.tell(np.arange(4), rows, np.asarray([asked])) for rows in (positions, hidden))
+        assert there.mean == pytest.approx(gone.mean, abs=1e-9)
+        assert there.logits == pytest.approx(gone.logits, abs=1e-7)
+
+
+def test_no_rows_no_answers(expert):
+    assert expert.tell(np.arange(4), np.empty((0, 4), np.float32), np.asarray([1])).mean.shape == (0, 1)
 
 
 def test_with_nothing_known_it_says_nothing(expert):
@@ -110,6 +127,8 @@ def test_it_comes_back_from_its_file_as_it_was(schema, expert):
         (lambda a: a.update(lean=a["lean"][:2]), "made for other features"),
         (lambda a: a.update(owner=a["owner"] + 9), "not those of the features"),
         (lambda a: a.update(covariance=-a["covariance"]), "positive definite"),
+        (lambda a: a.update(covariance=a["covariance"] + np.triu(np.ones((5, 5)))), "symmetric"),
+        (lambda a: a.update(owner=np.asarray(1)), "do not fit each other"),
     ],
 )
 def test_an_expert_of_something_else_is_refused(schema, expert, change, reason):
@@ -122,7 +141,28 @@ def test_an_expert_of_something_else_is_refused(schema, expert, change, reason):
         expert_from_arrays(schema, arrays)
 
 
-@pytest.mark.parametrize("content", [b"", b"PK nonsense", pack_arrays({"a": np.asarray([np.inf])})])
+def squeezed() -> bytes:
+    file = io.BytesIO()
+    np.savez_compressed(file, a=np.zeros(10**6))
+    return file.getvalue()
+
+
+def boastful() -> bytes:
+    """Says that it holds nine times as much as it does; the checksum does not fit either."""
+    return pack_arrays({"a": np.zeros(3)}).replace(b"(3,), }", b"(9,), }")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"PK nonsense",
+        pack_arrays({"a": np.asarray([np.inf])}),
+        pack_arrays({"a": np.zeros(3, np.float16)}),
+        squeezed(),
+        boastful(),
+    ],
+)
 def test_a_file_that_holds_no_finite_numbers_is_refused(content):
     with pytest.raises(ValueError, match=r"not an array file|finite"):
         unpack_arrays(content)

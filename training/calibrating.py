@@ -58,7 +58,8 @@ def calibrate(predictor: Predictor, dataset: Dataset, *, seed: int = 0) -> Calib
     words = {i: cells for i, cells in merged.items() if schema.features[i].kind not in ("numeric", "datetime")}
     numbers = {i: cells for i, cells in merged.items() if schema.features[i].is_number}
     temper = _fit_temper(words, schema.features, log_shares)
-    return Calibration(temper, usual, _fit_parts(numbers, schema.features, temper, log_shares), log_shares)
+    parts, spreads = _fit_parts(numbers, schema.features, temper, log_shares)
+    return Calibration(temper, usual, parts, spreads, log_shares)
 
 
 def _hide(table: FitTable, most: float, rng: np.random.Generator) -> codec.Positions:
@@ -114,18 +115,27 @@ def _fit_of(cells: _Asked, feature: Feature, usual: Floats) -> Floats:
     return np.stack(found, axis=1)
 
 
-def _fit_parts(asked: dict[int, _Asked], features: tuple[Feature, ...], temper: Floats, log_shares: Floats) -> Floats:
-    """The central part of each feature's distributions that makes an interval of each level, (F, G, L)."""
-    n_groups = len(GROUPS) + 1
-    parts = np.tile(np.asarray(LEVELS), (len(features), n_groups, 1))
-    far, groups = {}, {}
+def _fit_parts(
+    asked: dict[int, _Asked], features: tuple[Feature, ...], temper: Floats, log_shares: Floats
+) -> tuple[Floats, Floats]:
+    """The central part of each feature's distributions that makes an interval of each level, and the same for
+    draws, (F, G, L) each.
+    """
+    far: list[dict[int, Floats]] = [{}, {}]
+    groups = {}
     for index, told in asked.items():
         base = log_shares[index, : features[index].n_values]
         mass = softmax((base + temper[index] * (told.logits - base)).astype(np.float32))
-        far[index] = how_far_out(features[index], mass, told.truth)
+        far[0][index], far[1][index] = how_far_out(features[index], mass, told.truth)
         groups[index] = np.searchsorted(GROUPS, told.observed, side="right")
+    return _by_group(far[0], groups, len(features)), _by_group(far[1], groups, len(features))
+
+
+def _by_group(far: dict[int, Floats], groups: dict[int, NDArray[np.int64]], n_features: int) -> Floats:
+    n_groups = len(GROUPS) + 1
+    parts = np.tile(np.asarray(LEVELS), (n_features, n_groups, 1))
     for group in range(n_groups):
-        every = [far[index][groups[index] == group] for index in far]
+        every = [cells[groups[index] == group] for index, cells in far.items()]
         together = np.concatenate(every) if every else np.empty(0)
         for index, cells in far.items():
             own = cells[groups[index] == group]
@@ -134,13 +144,20 @@ def _fit_parts(asked: dict[int, _Asked], features: tuple[Feature, ...], temper: 
     return parts
 
 
-def how_far_out(feature: Feature, mass: Floats, truth: Floats) -> Floats:
-    """The smallest central part of each distribution (N, K) that holds the truth (N,): 0 the median, 1 all of it."""
+def how_far_out(feature: Feature, mass: Floats, truth: Floats) -> tuple[Floats, Floats]:
+    """The smallest central part of each distribution (N, K) that holds the truth (N,), 0 the median, 1 all of it;
+    and the same for a point drawn from the stretch that the truth holds.
+    """
     knots = np.asarray(feature.knots.values)
     positions = codec.encode_numbers(feature, truth).astype(np.float64)
     at_most, less = codec.read_heights(feature.knots, mass, positions)
     part = 1.0 - np.minimum(2.0 * np.minimum(at_most, 1.0 - less), 1.0)
-    return np.where((truth < knots[0]) | (truth > knots[-1]), 1.0, np.clip(part, 0.0, 1.0))
+    point = less + np.random.default_rng(0).random(len(truth)) * (at_most - less)
+    beyond = (truth < knots[0]) | (truth > knots[-1])
+    return (
+        np.where(beyond, 1.0, np.clip(part, 0.0, 1.0)),
+        np.where(beyond, 1.0, np.clip(np.abs(2.0 * point - 1.0), 0.0, 1.0)),
+    )
 
 
 def conformal_levels(far: Floats) -> Floats:

@@ -106,8 +106,9 @@ def _complete(
     for i in range(0, len(patterns), MOST_PATTERNS):
         some = patterns[i : i + MOST_PATTERNS].astype(np.float64)
         gain = invert_seen(covariance, some) @ covariance  # (P, D, D)
-        rows = order[ends[i] : ends[min(i + MOST_PATTERNS, len(patterns))]]
-        complete[rows] = (deviation[rows, None, :] @ gain[which[rows] - i])[:, 0]
+        for k, one in enumerate(gain, start=i):
+            rows = order[ends[k] : ends[k + 1]]
+            complete[rows] = deviation[rows] @ one
         count = np.diff(ends[i : i + len(some) + 1]).astype(np.float64)
         doubt += count.sum() * covariance - covariance @ np.tensordot(count, gain, axes=1)
     return complete, doubt

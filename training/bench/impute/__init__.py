@@ -101,9 +101,15 @@ def _summarize(found: dict[Task, Figures], pattern: str, rate: float) -> Iterato
             if not np.isnan(values).any():
                 yield average(STUDY, f"{name}, {case}", method, metric, values)
         for method, seeds in by_seed.items():
-            values = [float(np.mean([astuple(figures)[i] for figures in some])) for some in seeds.values()]
+            values = [_known_mean([astuple(figures)[i] for figures in some]) for some in seeds.values()]
             if not np.isnan(values).any():
                 yield average(STUDY, f"{MEAN}, {case}", method, metric, values)
+
+
+def _known_mean(values: Sequence[float]) -> float:
+    """The mean over the tables that have such a figure: not every table has words."""
+    known = [value for value in values if not np.isnan(value)]
+    return float(np.mean(known)) if known else float("nan")
 
 
 def _read_recorded(pattern: str, rate: float) -> list[Record]:

@@ -1,0 +1,74 @@
+"""The benchmark of imputation: its holes are what they are said to be, and its small form runs."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from training.__main__ import main
+from training.bench.impute.measure import expected_calibration_error, score
+from training.bench.impute.peers import fit_peer
+from training.bench.impute.tables import SOURCES, load_table, make_case
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.5])
+def test_holes_at_random_take_their_share_of_every_column(rate):
+    case = make_case("auto", 0, "random", rate)
+    assert case.train.isna().to_numpy().mean() == pytest.approx(rate, abs=0.03)
+    assert case.holes.mean(axis=0) == pytest.approx(rate, abs=0.15)
+
+
+def test_holes_that_depend_on_other_columns_leave_a_third_of_them_whole():
+    case = make_case("auto", 0, "depending", 0.3)
+    shares = case.train.isna().mean()
+    assert (shares == 0.0).sum() == load_table("auto").shape[1] // 3
+    assert shares[shares > 0.0].mean() == pytest.approx(0.3, abs=0.06)
+
+
+def test_train_and_test_rows_are_apart_and_the_same_seed_gives_the_same_holes():
+    one, two, other = (make_case("auto", seed, "random", 0.3) for seed in (0, 0, 1))
+    pd.testing.assert_frame_equal(one.test, two.test)
+    assert not one.test.equals(other.test)
+    assert len(one.train) + len(one.test) == len(load_table("auto"))
+
+
+def test_cells_that_were_never_known_are_not_scored():
+    case = make_case("penguins", 0, "random", 0.3)
+    never = case.truth.isna().to_numpy()
+    assert never.any()
+    assert not (case.holes & never).any()
+
+
+def test_every_table_has_numbers_and_words():
+    for name in SOURCES:
+        case = make_case(name, 0, "random", 0.1)
+        assert case.numbers
+        assert case.words
+
+
+def test_the_truth_scores_best_and_a_peer_fills_every_hole():
+    case = make_case("auto", 0, "random", 0.3)
+    assert score(case, case.truth) == (0.0, 1.0)
+    filled = fit_peer("mean_mode", case.train, case.numbers, 0).fill(case.test)
+    assert not filled.isna().any().any()
+    nrmse, accuracy = score(case, filled)
+    assert nrmse == pytest.approx(1.0, abs=0.1)
+    assert 0.0 < accuracy < 1.0
+
+
+def test_the_calibration_error_is_the_gap_between_told_and_true():
+    assert expected_calibration_error([(0.8, True)] * 8 + [(0.8, False)] * 2) == pytest.approx(0.0)
+    assert expected_calibration_error([(0.9, False)] * 5) == pytest.approx(0.9)
+    assert np.isnan(expected_calibration_error([]))
+
+
+def test_the_small_form_prints_a_table_and_writes_its_figures(tmp_path, capsys):
+    assert main(["bench", "impute", "--quick", "--json", str(tmp_path / "figures.json")]) == 0
+    shown = capsys.readouterr().out
+    assert "Holes: 30 % at random" in shown
+    assert "the 90 % interval covers" in shown
+    records = json.loads((tmp_path / "figures.json").read_text())
+    means = {(r["method"], r["metric"]): r["value"] for r in records if r["case"] == "mean, 30 % at random"}
+    assert means["ours", "nrmse"] < means["iterative_bayesridge", "nrmse"] < means["mean_mode", "nrmse"]
+    assert {r["source"] for r in records} == {"run"}
