@@ -37,29 +37,25 @@ class Calibration:
 
     def widths(self, feature: int, n_observed: NDArray[np.int64], interval: float) -> Floats:
         """The central part of each row's distribution that is its interval, (B,)."""
-        by_group: Floats = np.asarray([np.interp(interval, LEVELS, parts) for parts in self.parts[feature]])
-        return np.asarray(by_group[self._group(feature, n_observed)], dtype=np.float64)
+        parts = np.asarray([np.interp(interval, LEVELS, parts) for parts in self.parts[feature]])  # (G,)
+        return np.asarray(parts[self._group(feature, n_observed)])
 
     def levels(self, feature: int, n_observed: NDArray[np.int64], levels: Floats) -> Floats:
         """Heights between 0 and 1 in each row's distribution (B,), moved so that evenly drawn ones give values as
         they occur.
         """
         out = 2.0 * levels - 1.0
-        by_group = []
-        for parts in self.spreads[feature]:
-            outside, really = _tails(parts)
-            by_group.append(np.interp(1.0 - np.abs(out), really, outside))
-        tail = np.stack(by_group)[self._group(feature, n_observed), np.arange(len(levels))]
-        return np.asarray(0.5 + 0.5 * np.sign(out) * (1.0 - tail), dtype=np.float64)
+        tails = [np.interp(1.0 - np.abs(out), *_tails(parts)[::-1]) for parts in self.spreads[feature]]
+        return 0.5 + 0.5 * np.sign(out) * (1.0 - self._pick(feature, n_observed, tails))
 
     def tail_shares(self, feature: int, n_observed: NDArray[np.int64], shares: Floats) -> Floats:
         """How much of each row's distribution lies further out (B,), as held-out rows say it does."""
-        by_group = []
-        for parts in self.parts[feature]:
-            outside, really = _tails(parts)
-            by_group.append(np.interp(shares, outside, really))
-        group = self._group(feature, n_observed)
-        return np.asarray(np.stack(by_group)[group, np.arange(len(shares))], dtype=np.float64)
+        tails = [np.interp(shares, *_tails(parts)) for parts in self.parts[feature]]
+        return self._pick(feature, n_observed, tails)
+
+    def _pick(self, feature: int, n_observed: NDArray[np.int64], by_group: Sequence[Floats]) -> Floats:
+        """Each row's own of what every group would say, (B,)."""
+        return np.asarray(np.stack(by_group)[self._group(feature, n_observed), np.arange(len(n_observed))])
 
     def _group(self, feature: int, n_observed: NDArray[np.int64]) -> NDArray[np.int64]:
         return np.asarray(np.searchsorted(GROUPS, n_observed / self.usual[feature], side="right"))

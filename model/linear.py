@@ -85,10 +85,8 @@ class LinearExpert:
         dims = np.flatnonzero(self.law.owner == index)
         words = np.eye(feature.n_values)[:, : len(dims)]
         points = (standardize(feature.knots)[:, None] if feature.is_number else words) - self.law.mean[dims]
-        usual = np.asarray(
-            np.linalg.inv(self.law.covariance[np.ix_(dims, dims)] + LEAST_VARIANCE * np.eye(len(dims))), float
-        )
-        return _Block(dims, points, feature.is_number, usual)
+        spread = self.law.covariance[np.ix_(dims, dims)] + LEAST_VARIANCE * np.eye(len(dims))
+        return _Block(dims, points, feature.is_number, np.linalg.inv(spread))
 
     def tell(self, columns: Indices, positions: NDArray[Any], asked: Indices, *, explain: bool = False) -> Told:
         """What the law says of each question from the other cells of each row; NaN positions are missing."""

@@ -76,8 +76,8 @@ def fit_law(rows: Floats) -> tuple[Floats, Floats]:
     seen = ~np.isnan(rows)
     counts = np.maximum(seen.sum(axis=0), 1)
     filled = np.where(seen, rows, 0.0)
-    mean: Floats = filled.sum(axis=0) / counts
-    spread = np.where(seen, np.square(rows - mean, where=seen, out=np.zeros_like(rows)), 0.0).sum(axis=0) / counts
+    mean = _mean(rows)
+    spread = np.square(np.where(seen, rows - mean, 0.0)).sum(axis=0) / counts
     prior = np.diag(np.maximum(spread, LEAST_VARIANCE))
     covariance = prior
     patterns, which = np.unique(seen, axis=0, return_inverse=True)
