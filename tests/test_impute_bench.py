@@ -7,8 +7,9 @@ import pandas as pd
 import pytest
 
 from training.__main__ import main
-from training.bench.impute.measure import expected_calibration_error, score
+from training.bench.impute.measure import expected_calibration_error
 from training.bench.impute.peers import fit_peer
+from training.bench.impute.scoring import score
 from training.bench.impute.tables import SOURCES, load_table, make_case
 
 

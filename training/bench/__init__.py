@@ -9,7 +9,8 @@ from training.figures import Record, write_records
 
 def run_bench(what: str, *, quick: bool, json_file: Path | None, bundle: Path | None = None) -> None:
     """Run one comparison, print its table and, if asked, write its records."""
-    from training.bench import impute, parallel, scale, serving, speed
+    from training.bench import parallel, scale, serving, speed
+    from training.bench.impute import run as impute
 
     studies: dict[str, Callable[[bool], list[Record]]] = {
         "impute": impute.run,

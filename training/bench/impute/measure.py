@@ -1,9 +1,8 @@
-"""One imputer on one table with holes: how far off are its numbers, how often are its words right, how long it took."""
+"""One imputer on one table with holes; of ours also how far its intervals and probabilities can be trusted."""
 
-import statistics
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -13,29 +12,12 @@ import pandas as pd
 from model.runtime import Predictor
 from model.schema import Kind
 from training.bench.impute.peers import Fitted, fit_peer
+from training.bench.impute.scoring import Figures, score, time_row
 from training.bench.impute.tables import Case
 
 OURS = "ours"
 TABLE = "table"
 QUICK_EPOCHS = 4.0
-N_SINGLE = 20
-
-
-@dataclass(frozen=True, slots=True)
-class Figures:
-    """Of one fit: ``nrmse`` and ``accuracy`` are means over the columns; CPU seconds; milliseconds for one row.
-
-    Of ours alone: how many holes the 90 % interval covers, and the expected calibration error of the words'
-    probabilities, before and after calibration.
-    """
-
-    nrmse: float
-    accuracy: float
-    fit_seconds: float
-    row_milliseconds: float
-    coverage: float = np.nan
-    ece_before: float = np.nan
-    ece: float = np.nan
 
 
 def measure(method: str, case: Case, seed: int, *, quick: bool = False) -> Figures:
@@ -49,7 +31,7 @@ def measure(method: str, case: Case, seed: int, *, quick: bool = False) -> Figur
     fit_seconds = time.process_time() - started
     nrmse, accuracy = score(case, fitted.fill(case.test))
     trusted = measure_trust(trust, case) if trust is not None else ()
-    return Figures(nrmse, accuracy, fit_seconds, _time_row(fitted, case.test), *trusted)
+    return Figures(nrmse, accuracy, fit_seconds, time_row(fitted, case.test), *trusted)
 
 
 def fit_ours(case: Case, seed: int, quick: bool) -> Predictor:
@@ -77,21 +59,6 @@ def wrap(predictor: Predictor) -> Fitted:
         return pd.DataFrame(filled)
 
     return Fitted(fill, ready=lambda rows: partial(predictor.impute, read_columns(rows), table=TABLE))
-
-
-def score(case: Case, filled: pd.DataFrame) -> tuple[float, float]:
-    """Mean over number columns of RMSE / training spread, and mean over word columns of accuracy, at the holes."""
-    errors, hits = [], []
-    for column, hole in zip(case.truth.columns, case.holes.T, strict=True):
-        truth, guess = case.truth[column][hole], filled[column][hole]
-        if not hole.any():
-            continue
-        if column in case.spread.index:
-            off = np.sqrt(np.mean(np.square(truth.astype(float) - guess.astype(float))))
-            errors.append(float(off / case.spread[column]))
-        else:
-            hits.append(float((truth == guess).mean()))
-    return float(np.mean(errors)), float(np.mean(hits))
 
 
 def measure_trust(predictor: Predictor, case: Case) -> tuple[float, float, float]:
@@ -124,14 +91,3 @@ def expected_calibration_error(sure: Sequence[tuple[float, bool]], n_bins: int =
     bins = np.minimum((told * n_bins).astype(int), n_bins - 1)
     gaps = [abs(told[bins == b].sum() - right[bins == b].sum()) for b in range(n_bins)]
     return float(sum(gaps) / len(told))
-
-
-def _time_row(fitted: Fitted, rows: pd.DataFrame) -> float:
-    """Milliseconds to fill one new row: the median over some rows, each filled for the first time."""
-    taken = []
-    for i in range(min(N_SINGLE, len(rows))):
-        impute = fitted.ready(rows.iloc[i : i + 1].reset_index(drop=True))
-        started = time.perf_counter()
-        impute()
-        taken.append(1e3 * (time.perf_counter() - started))
-    return statistics.median(taken)

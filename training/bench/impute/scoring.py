@@ -1,0 +1,70 @@
+"""How far off an imputer's numbers are, how often its words are right, how long it takes."""
+
+import statistics
+import time
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from training.bench.impute.peers import Fitted
+from training.bench.impute.tables import Case
+
+STUDY = "impute"
+# How holes come about, and how many cells they take.
+PATTERNS = (("random", 0.1), ("random", 0.3), ("random", 0.5), ("depending", 0.3))
+# Peers that run in an environment of their own: their figures are recorded beside this file.
+RECORDED = Path(__file__).with_name("recorded.json")
+MEAN = "mean"
+N_SINGLE = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Of one fit: ``nrmse`` and ``accuracy`` are means over the columns; CPU seconds; milliseconds for one row.
+
+    Of ours alone: how many holes the 90 % interval covers, and the expected calibration error of the words'
+    probabilities, before and after calibration.
+    """
+
+    nrmse: float
+    accuracy: float
+    fit_seconds: float
+    row_milliseconds: float
+    coverage: float = np.nan
+    ece_before: float = np.nan
+    ece: float = np.nan
+
+
+METRICS = tuple(field.name for field in fields(Figures))
+
+
+def name_case(pattern: str, rate: float) -> str:
+    return f"{round(100 * rate)} % {'at random' if pattern == 'random' else 'depending on other columns'}"
+
+
+def score(case: Case, filled: pd.DataFrame) -> tuple[float, float]:
+    """Mean over number columns of RMSE / training spread, and mean over word columns of accuracy, at the holes."""
+    errors, hits = [], []
+    for column, hole in zip(case.truth.columns, case.holes.T, strict=True):
+        truth, guess = case.truth[column][hole], filled[column][hole]
+        if not hole.any():
+            continue
+        if column in case.spread.index:
+            off = np.sqrt(np.mean(np.square(truth.astype(float) - guess.astype(float))))
+            errors.append(float(off / case.spread[column]))
+        else:
+            hits.append(float((truth == guess).mean()))
+    return float(np.mean(errors)), float(np.mean(hits))
+
+
+def time_row(fitted: Fitted, rows: pd.DataFrame) -> float:
+    """Milliseconds to fill one new row: the median over some rows, each filled for the first time."""
+    taken = []
+    for i in range(min(N_SINGLE, len(rows))):
+        impute = fitted.ready(rows.iloc[i : i + 1].reset_index(drop=True))
+        started = time.perf_counter()
+        impute()
+        taken.append(1e3 * (time.perf_counter() - started))
+    return statistics.median(taken)
