@@ -15,6 +15,8 @@ from model.explain import Experts
 from model.schema import Feature, Link
 
 Outputs = dict[str, NDArray[np.float32]]
+# Outputs that are the same for every row.
+FIXED = frozenset({"point_base"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,3 +126,9 @@ def show_numbers(feature: Feature, link: Link, numbers: codec.Floats) -> list[An
 def n_choices(feature: Feature) -> int:
     """Values that may be predicted: OTHER, the last, stands for no value in particular."""
     return feature.n_values - feature.has_other
+
+
+def one_question(outputs: Outputs, question: int) -> Outputs:
+    """The outputs of one of several questions, as if it had been asked alone."""
+    one = slice(question, question + 1)
+    return {name: output[one] if name in FIXED else output[:, one] for name, output in outputs.items()}

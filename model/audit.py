@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model import codec
-from model.answers import Prediction, softmax
+from model.answers import FIXED, Prediction, softmax
 from model.requests import Cells, Columns, check_interval
-from model.runtime import FIXED, Pause, Predictor
+from model.runtime import Pause, Predictor
 from model.schema import Feature, Link
 
 LEAST_SHARE = 1e-12

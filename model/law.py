@@ -16,6 +16,10 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 # Words of a feature with more values than this do not enter.
 MOST_VALUES = 12
+# No expectation is surer than this, in squared spreads.
+LEAST_VARIANCE = 1e-4
+# So many floats are kept for each request.
+MOST_KEPT = 100_000
 # Patterns of missing cells that are worked out together.
 MOST_PATTERNS = 512
 
@@ -40,8 +44,8 @@ class NormalLaw:
 @dataclass(slots=True, eq=False)
 class Request:
     """What the columns of a request are to the law: its dimensions ``dims``, the column ``place`` each belongs to,
-    mean and value of each (d,), their covariance, and the knots of numbers (d, K + 1). ``kept``: what was worked
-    out before, by pattern of missing cells and question; ``last``: the inverse for the last pattern.
+    mean and value of each (d,), their covariance, and the knots of numbers (d, K + 1). ``kept``: inverses that were
+    worked out before, by pattern of missing cells.
     """
 
     dims: Indices
@@ -49,10 +53,20 @@ class Request:
     to_column: Floats  # (d, S)
     mean: Floats
     covariance: Floats
+    across: Floats  # (D, d): covariance of all dimensions with these
     value: Indices
     knots: Floats
-    kept: dict[tuple[bytes, int], tuple[Floats, Floats]] = field(default_factory=dict)
-    last: tuple[bytes, Floats] = (b"none", np.empty(0))
+    kept: dict[bytes, Floats] = field(default_factory=dict)
+
+    def recall(self, pattern: NDArray[np.bool_]) -> Floats:
+        """The inverse for a single pattern (1, d), kept: most requests look like the one before."""
+        key = pattern.tobytes()
+        inverse = self.kept.get(key)
+        if inverse is None:
+            if len(self.kept) >= max(1, MOST_KEPT // (self.covariance.size or 1)):
+                self.kept.clear()  # other threads hold what they use
+            inverse = self.kept[key] = invert_one(self.covariance, pattern[0])[None]
+        return inverse
 
     def encode(self, positions: NDArray[Any]) -> tuple[Floats, NDArray[np.bool_]]:
         """Cells as deviations from the mean, 0 where missing, and whether there is one, (B, d) each."""
@@ -94,6 +108,14 @@ def invert_seen(covariance: Floats, seen: Floats) -> Floats:
     return inverse
 
 
+def invert_one(covariance: Floats, seen: NDArray[np.bool_]) -> Floats:
+    """``invert_seen`` for a single pattern (d,)."""
+    inverse = np.zeros_like(covariance)
+    both = np.ix_(seen, seen)
+    inverse[both] = np.linalg.inv(covariance[both])
+    return inverse
+
+
 def invert_patterns(covariance: Floats, patterns: NDArray[np.bool_]) -> Floats:
     steps = range(0, len(patterns), MOST_PATTERNS)
     return np.concatenate([invert_seen(covariance, patterns[i : i + MOST_PATTERNS].astype(float)) for i in steps])
@@ -106,3 +128,93 @@ def find_patterns(seen: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], Indices]:
     packed = np.ascontiguousarray(np.packbits(seen, axis=1))
     _, first, which = np.unique(packed.view(f"V{packed.shape[1]}").ravel(), return_index=True, return_inverse=True)
     return seen[first], which.ravel()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Known:
+    """The cells of a request's rows: which ``patterns`` (P, d) of seen dimensions there are, the ``inverses`` of
+    their covariance (P, d, d), zero where unseen, which of them each row has (B,), and the cells themselves (B, d).
+    """
+
+    request: Request
+    patterns: NDArray[np.bool_]
+    inverses: Floats
+    which: Indices
+    cells: Floats
+
+    def apply(self, slopes: Floats) -> Floats:
+        """Each row's cells times the slopes (P, n, d) of its pattern, (B, n)."""
+        if len(slopes) == 1:
+            return np.asarray(self.cells @ slopes[0].T)
+        return np.asarray((slopes[self.which] @ self.cells[:, :, None])[:, :, 0])
+
+    def spread(self, values: Floats) -> Floats:
+        """What each pattern has, for each row; a single one for all, (B or 1, ...)."""
+        return values if len(values) == 1 else values[self.which]
+
+    def split(self, slopes: Floats) -> Floats:
+        """What each column adds to ``apply``, (B, n, S)."""
+        return np.asarray((self.spread(slopes) * self.cells[:, None, :]) @ self.request.to_column)
+
+
+def condition_numbers(law: NormalLaw, known: Known, at: Indices) -> tuple[Floats, Floats]:
+    """Of numbers at dimensions (n,), each given the seen cells but its own: how each of the request's dimensions
+    moves what is expected, (P, n, d), and the variance that is left, (P, n).
+    """
+    request = known.request
+    place = request.dims.searchsorted(at)
+    own = np.where(np.append(request.dims, -1)[place] == at, place, -1)
+    shared = request.across[at] * known.patterns[:, None, :]  # (P, n, d)
+    slopes = shared @ known.inverses
+    left = law.covariance[at, at] - (slopes * shared).sum(axis=-1)
+    there = np.flatnonzero(own >= 0)
+    is_seen = known.patterns[:, own[there]]  # (P, n)
+    if is_seen.any():
+        pattern, question = np.nonzero(is_seen)
+        question = there[question]
+        dims = own[question]
+        rows = known.inverses[pattern, dims]  # (seen, d)
+        precision = rows[np.arange(len(rows)), dims]
+        rows[np.arange(len(rows)), dims] = 0.0
+        slopes[pattern, question] = -rows / precision[:, None]
+        left[pattern, question] = 1.0 / precision
+    return slopes, left + LEAST_VARIANCE
+
+
+def condition_word(law: NormalLaw, known: Known, block: slice) -> tuple[Floats, Floats]:
+    """Of a word's dimensions, given the seen ones but its own: how each of the request's dimensions moves their
+    natural parameter, (P, w, d), and their precision, (P, w, w).
+    """
+    request, patterns, inverses = known.request, known.patterns, known.inverses
+    first, last = request.dims.searchsorted([block.start, block.stop]).tolist()
+    own = slice(first, last)
+    is_seen = np.asarray(patterns[:, own].any(axis=1))  # of a feature's dimensions all are, or none
+    if not is_seen.any():
+        return _condition_unseen(law, known, block, slice(None))
+    width = block.stop - block.start
+    slopes = np.empty((len(patterns), width, len(request.dims)))
+    precisions = np.empty((len(patterns), width, width))
+    rows = -inverses[is_seen][:, own]  # (P, w, d)
+    left = np.asarray(np.linalg.inv(-rows[:, :, own]), dtype=np.float64)
+    rows[:, :, own] = 0.0
+    precisions[is_seen] = _invert_spread(left)
+    slopes[is_seen] = precisions[is_seen] @ left @ rows
+    if not is_seen.all():
+        rest = np.flatnonzero(~is_seen)
+        slopes[rest], precisions[rest] = _condition_unseen(law, known, block, rest)
+    return slopes, precisions
+
+
+def _condition_unseen(law: NormalLaw, known: Known, block: slice, which: slice | Indices) -> tuple[Floats, Floats]:
+    """``condition_word`` for those patterns that lack it."""
+    shared = known.request.across[block] * known.patterns[which][:, None, :]  # (P, w, d)
+    pulls = shared @ known.inverses[which]
+    precisions = _invert_spread(law.covariance[block, block] - pulls @ shared.transpose(0, 2, 1))
+    return precisions @ pulls, precisions
+
+
+def _invert_spread(left: Floats) -> Floats:
+    """The precision of what is left in doubt, (..., w, w)."""
+    if left.shape[-1] == 1:
+        return np.asarray(1.0 / (left + LEAST_VARIANCE), dtype=np.float64)
+    return np.asarray(np.linalg.inv(left + LEAST_VARIANCE * np.eye(left.shape[-1])), dtype=np.float64)

@@ -15,25 +15,36 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model.codec import standardize
-from model.law import Floats, Indices, NormalLaw, Request, find_patterns, invert_patterns
+from model.law import (
+    LEAST_VARIANCE,
+    Floats,
+    Indices,
+    Known,
+    NormalLaw,
+    Request,
+    condition_numbers,
+    condition_word,
+    find_patterns,
+    invert_patterns,
+)
 from model.schema import Feature, Kind, Schema
 
 # It is not asked for levels: the network alone is as good at them.
 ASKED_KINDS: frozenset[Kind] = frozenset({"numeric", "datetime", "categorical", "boolean"})
 # Tails for numbers: those of a t distribution, so that a value far out is surprising but never impossible.
 FREEDOM = 4.0
-# No expectation is surer than this, in squared spreads.
-LEAST_VARIANCE = 1e-4
 LEAST_EIGENVALUE = 1e-9
-# Requests of other columns that are remembered, and what was worked out for each: tens of megabytes at most.
+# Requests of other columns that are remembered.
 MOST_REQUESTS = 64
-MOST_KEPT = 256
+# So many floats are worked on at once.
+MOST_AT_ONCE = 4_000_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Told:
     """What the law says. Numbers: ``mean`` (B, Q), the expected value less the usual one, in spreads. All:
-    ``logits`` (B, Q, K), what it adds to those of the network. Both are 0 where it says nothing.
+    ``logits`` (B, Q, K), what it adds to those of the network, of meaning for a feature's own values. Both are 0
+    where it says nothing.
 
     On request, of which columns that is made: ``mean_parts`` (B, Q, S) add up to ``mean``; for words
     ``base`` (B, Q, K) and ``parts`` (B, Q, S, K) add up to ``logits``.
@@ -47,13 +58,25 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Block:
-    """The dimensions (w,) of one feature, and where its values lie in them, less the mean, (K, w)."""
+class _Word:
+    """The dimensions of one word feature, which lie side by side; where its values lie in them, less the mean,
+    (K, w), and the precision with nothing known, (w, w).
+    """
 
-    dims: Indices
+    at: slice
     points: Floats
-    is_number: bool
-    usual: NDArray[Any]  # (w, w): the precision with nothing known
+    usual: Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Numbers:
+    """The numbers that may be asked: of each feature its dimension, -1 if it is none of them, (F,); where its values
+    lie, less the mean, and the log density there with nothing known, (F, K) each.
+    """
+
+    at: Indices
+    points: Floats
+    usual: Floats
 
 
 class LinearExpert:
@@ -68,11 +91,10 @@ class LinearExpert:
             if feature.is_number:
                 self._standard[i] = _pad(standardize(feature.knots), self._n_values)
         self._requests: dict[bytes, Request] = {}
-        self._blocks = {
-            i: self._lay_out(feature, i)
-            for i, feature in enumerate(schema.features)
-            if i in law.owner and feature.kind in ASKED_KINDS
-        }
+        asked = [i for i in sorted(set(law.owner.tolist())) if schema.features[i].kind in ASKED_KINDS]
+        self._numbers = self._lay_out_numbers([i for i in asked if schema.features[i].is_number])
+        words = [i for i in asked if not schema.features[i].is_number]
+        self._words = {i: self._lay_out_word(schema.features[i], i) for i in words}
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """All there is to keep of it."""
@@ -81,35 +103,60 @@ class LinearExpert:
             "owner": law.owner, "value": law.value, "mean": law.mean, "covariance": law.covariance, "lean": self.lean
         }  # fmt: skip
 
-    def _lay_out(self, feature: Feature, index: int) -> _Block:
-        dims = np.flatnonzero(self.law.owner == index)
-        words = np.eye(feature.n_values)[:, : len(dims)]
-        points = (standardize(feature.knots)[:, None] if feature.is_number else words) - self.law.mean[dims]
-        spread = self.law.covariance[np.ix_(dims, dims)] + LEAST_VARIANCE * np.eye(len(dims))
-        return _Block(dims, points, feature.is_number, np.linalg.inv(spread))
+    def _lay_out_numbers(self, asked: Sequence[int]) -> _Numbers:
+        at = np.full(len(self._standard), -1)
+        at[asked] = np.searchsorted(self.law.owner, asked)
+        points = self._standard - np.where(at < 0, 0.0, self.law.mean[at])[:, None]
+        variance = np.where(at < 0, 1.0, self.law.covariance[at, at]) + LEAST_VARIANCE
+        return _Numbers(at, points, _log_t(points, 0.0, variance[:, None]))
+
+    def _lay_out_word(self, feature: Feature, index: int) -> _Word:
+        first, last = np.searchsorted(self.law.owner, [index, index + 1]).tolist()
+        at = slice(first, last)
+        points = np.eye(feature.n_values)[:, : last - first] - self.law.mean[at]
+        spread = self.law.covariance[at, at] + LEAST_VARIANCE * np.eye(last - first)
+        return _Word(at, points, np.asarray(np.linalg.inv(spread), dtype=np.float64))
 
     def tell(self, columns: Indices, positions: NDArray[Any], asked: Indices, *, explain: bool = False) -> Told:
         """What the law says of each question from the other cells of each row; NaN positions are missing."""
         request = self._request(columns)
         cells, seen = request.encode(positions)
         told = _silence(len(positions), len(asked), self._n_values, len(columns) if explain else None)
-        blocks = {q: self._blocks[i] for q, i in enumerate(asked.tolist()) if i in self._blocks}
         if len(positions) == 0:
             return told
-        if (seen == seen[:1]).all():  # as in most requests: worked out once for all rows, and kept for the next
-            for question, block in blocks.items():
-                slopes, precision = self._recall(request, seen[:1], block)
-                parts = np.einsum("bd,wd,ds->bsw", cells, slopes, request.to_column) if explain else None
-                _write(told, question, block, (cells @ slopes.T, precision[None], parts))
-            return told
         patterns, which = find_patterns(seen)
-        inverses = invert_patterns(request.covariance, patterns)
-        for question, block in blocks.items():
-            slopes, precisions = self._condition(block, request, patterns, inverses)
-            each = slopes[which]  # (B, w, d)
-            parts = np.einsum("bd,bwd,ds->bsw", cells, each, request.to_column) if explain else None
-            _write(told, question, block, ((each @ cells[:, :, None])[:, :, 0], precisions[which], parts))
+        inverses = request.recall(patterns) if len(patterns) == 1 else invert_patterns(request.covariance, patterns)
+        known = Known(request, patterns, inverses, which, cells)
+        numbers = np.flatnonzero(self._numbers.at[asked] >= 0)
+        step = max(1, MOST_AT_ONCE // (cells.size or 1))
+        for i in range(0, len(numbers), step):
+            self._tell_numbers(told, known, numbers[i : i + step], asked)
+        for question, feature in enumerate(asked.tolist()):
+            if feature in self._words:
+                self._tell_word(told, known, question, self._words[feature])
         return told
+
+    def _tell_numbers(self, told: Told, known: Known, questions: Indices, asked: Indices) -> None:
+        """Answer questions about numbers, all at once."""
+        features = asked[questions]
+        slopes, variance = condition_numbers(self.law, known, self._numbers.at[features])
+        mean, variance = known.apply(slopes), known.spread(variance)  # (B, n), (B or 1, n)
+        points, usual = self._numbers.points[features], self._numbers.usual[features]
+        told.mean[:, questions] = mean
+        told.logits[:, questions] = _log_t(points, mean[:, :, None], variance[:, :, None]) - usual
+        if told.mean_parts is not None:
+            told.mean_parts[:, questions] = known.split(slopes)
+
+    def _tell_word(self, told: Told, known: Known, question: int, word: _Word) -> None:
+        """Answer one question about a word."""
+        slopes, precision = condition_word(self.law, known, word.at)
+        moved, precision = known.apply(slopes), known.spread(precision)  # (B, w), (B or 1, w, w)
+        n_values = len(word.points)
+        base = -0.5 * ((word.points @ (precision - word.usual)) * word.points).sum(axis=-1)  # (B or 1, K)
+        told.logits[:, question, :n_values] = base + moved @ word.points.T
+        if told.base is not None and told.parts is not None:
+            told.base[:, question, :n_values] = base
+            told.parts[:, question, :, :n_values] = known.split(slopes).transpose(0, 2, 1) @ word.points.T
 
     def _request(self, columns: Indices) -> Request:
         key = columns.tobytes()
@@ -119,25 +166,6 @@ class LinearExpert:
                 self._requests.clear()  # other threads hold what they use
             request = self._requests[key] = self._prepare(columns)
         return request
-
-    def _recall(self, request: Request, pattern: NDArray[np.bool_], block: _Block) -> tuple[Floats, Floats]:
-        """``_condition`` for a single pattern (1, d), without the axis P, kept."""
-        key = (pattern.tobytes(), int(block.dims[0]))
-        found = request.kept.get(key)
-        if found is None:
-            if len(request.kept) >= MOST_KEPT:
-                request.kept.clear()
-            slopes, precisions = self._condition(block, request, pattern, self._invert(request, pattern))
-            found = request.kept[key] = (slopes[0], precisions[0])
-        return found
-
-    def _invert(self, request: Request, pattern: NDArray[np.bool_]) -> Floats:
-        """The inverse of the last pattern is kept: all questions of a request need it."""
-        key, inverse = request.last
-        if key != pattern.tobytes():
-            inverse = invert_patterns(request.covariance, pattern)
-            request.last = (pattern.tobytes(), inverse)
-        return inverse
 
     def coordinates(self, columns: Indices, positions: NDArray[Any]) -> Floats:
         """Rows in all dimensions of the law, NaN where a cell is missing, (B, D)."""
@@ -158,38 +186,10 @@ class LinearExpert:
             to_column=(place[:, None] == np.arange(len(columns))).astype(np.float64),
             mean=self.law.mean[dims],
             covariance=self.law.covariance[np.ix_(dims, dims)],
+            across=self.law.covariance[:, dims],
             value=self.law.value[dims],
             knots=_pad(self._standard[self.law.owner[dims]].T, self._n_values + 1).T,
         )
-
-    def _condition(
-        self, block: _Block, request: Request, patterns: NDArray[np.bool_], precision: Floats
-    ) -> tuple[Floats, Floats]:
-        """Given the seen dimensions but the block's own: how each moves the block's natural parameter,
-        (P, w, d), and the block's precision, (P, w, w).
-        """
-        dims = request.dims
-        first = int(np.searchsorted(dims, block.dims[0]))  # a feature's dimensions lie side by side
-        is_there = first < len(dims) and dims[first] == block.dims[0]
-        own = np.arange(first, first + len(block.dims)) if is_there else dims[:0]
-        is_seen = patterns[:, own].all(axis=1) if len(own) else np.zeros(len(patterns), dtype=bool)
-        slopes = np.empty((len(patterns), len(block.dims), len(dims)))
-        precisions = np.empty((len(patterns), len(block.dims), len(block.dims)))
-        floor = LEAST_VARIANCE * np.eye(len(block.dims))
-        if is_seen.any():
-            rows = -precision[is_seen][:, own]  # (P, w, d)
-            left = np.linalg.inv(-rows[:, :, own])
-            rows[:, :, own] = 0.0
-            precisions[is_seen] = np.linalg.inv(left + floor)
-            slopes[is_seen] = precisions[is_seen] @ left @ rows
-        if not is_seen.all():
-            rest, law = ~is_seen, self.law.covariance
-            shared = law[np.ix_(block.dims, dims)] * patterns[rest][:, None, :]  # (P, w, d)
-            pulls = shared @ precision[rest]
-            left = law[np.ix_(block.dims, block.dims)] - pulls @ shared.transpose(0, 2, 1)
-            precisions[rest] = np.linalg.inv(left + floor)
-            slopes[rest] = precisions[rest] @ pulls
-        return slopes, precisions
 
     def join(
         self, names: Sequence[str], feed: Mapping[str, NDArray[Any]], outputs: Sequence[NDArray[np.float32]]
@@ -239,28 +239,6 @@ def _fitting(schema: Schema, owner: Indices) -> list[tuple[int, int]]:
         feature = schema.features[i]
         found += [(i, -1)] if feature.is_number else [(i, value) for value in range(feature.n_values - 1)]
     return found
-
-
-def _write(told: Told, question: int, block: _Block, found: tuple[Floats, Floats, Floats | None]) -> None:
-    """One question's answer from its natural parameter (B, w), its precision (B, w, w), and what each column
-    adds to the first, (B, S, w).
-    """
-    moved, precision, parts = found
-    n_values = len(block.points)
-    if block.is_number:
-        variance = 1.0 / precision[:, 0, 0]
-        mean, usual = moved[:, 0] * variance, 1.0 / block.usual[0, 0]
-        told.mean[:, question] = mean
-        now = _log_t(block.points[:, 0], mean[:, None], variance[:, None])
-        told.logits[:, question, :n_values] = now - _log_t(block.points[:, 0], 0.0, usual)
-        if parts is not None and told.mean_parts is not None:
-            told.mean_parts[:, question] = parts[:, :, 0] * variance[:, None]
-        return
-    base = -0.5 * np.einsum("kw,bwv,kv->bk", block.points, precision - block.usual, block.points)
-    told.logits[:, question, :n_values] = base + moved @ block.points.T
-    if parts is not None and told.base is not None and told.parts is not None:
-        told.base[:, question, :n_values] = base
-        told.parts[:, question, :, :n_values] = parts @ block.points.T
 
 
 def _pad(values: Floats, n_values: int) -> Floats:

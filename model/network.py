@@ -120,6 +120,7 @@ class MoeNetwork(nn.Module):
     """
 
     looks: Tensor
+    hears: Tensor
 
     def __init__(self, layout: Layout, shape: Shape) -> None:
         super().__init__()
@@ -158,6 +159,7 @@ class MoeNetwork(nn.Module):
         self.point_head = _normal(m, f, d, scale=d**-0.5)
         # DEVIATION: how far a linear expert is followed, where there is one: its expected value, its distribution.
         self.lean = nn.Parameter(torch.ones(m, f, 2))
+        self.register_buffer("hears", torch.ones(m, 1, 1))  # 0 for members that do without it
 
     def cell_table(self, columns: Tensor) -> Tensor:
         """What each value looks like as a cell of each column: embedding + encoding, (M, S, K, D)."""
@@ -221,7 +223,7 @@ class MoeNetwork(nn.Module):
 
     def follow(self, answer: Answer, asked: Tensor, mean: Tensor, logits: Tensor) -> Answer:
         """The answer with what a linear expert says added: to the point (M, Q, B), to the logits (M, Q, K, B)."""
-        lean = self.lean.index_select(1, asked).unsqueeze(-1)  # (M, Q, 2, 1)
+        lean = (self.hears * self.lean.index_select(1, asked)).unsqueeze(-1)  # (M, Q, 2, 1)
         return answer._replace(
             logits=answer.logits + lean[:, :, 1:] * logits, point=answer.point + lean[:, :, 0] * mean
         )

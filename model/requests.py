@@ -41,6 +41,25 @@ class Cells:
         others = np.flatnonzero(self.features != asked)
         return np.asarray((~np.isnan(self.positions[:, others])).sum(axis=1))
 
+    def count_in_row(self, asked: int) -> int:
+        """``count_observed`` for the first row, quicker."""
+        cells = zip(self.features.tolist(), self.positions[0].tolist(), strict=False)
+        return sum(position == position and feature != asked for feature, position in cells)  # noqa: PLR0124 - NaN
+
+    def find_holes(self, wanted: Sequence[str]) -> dict[str, NDArray[np.bool_]]:
+        """For each wanted column that has one, which rows lack a cell of it, (B,)."""
+        if len(self.given) == 0:
+            return {}
+        lacking = ~self.given
+        has_hole = dict(zip(self.names, np.asarray(lacking.any(axis=0)).tolist(), strict=True))
+        place = {name: j for j, name in enumerate(self.names)}
+        everywhere = np.ones(len(lacking), dtype=bool)
+        return {
+            name: lacking[:, place[name]] if name in place else everywhere
+            for name in wanted
+            if has_hole.get(name, True)
+        }
+
     def rows(self, rows: NDArray[np.int64] | slice) -> "Cells":
         return replace(self, positions=self.positions[rows], given=self.given[rows])
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from model.answers import Imputation, Outputs, Prediction, n_choices, read_answer
+from model.answers import FIXED, Imputation, Outputs, Prediction, n_choices, one_question, read_answer
 from model.bundle import Bundle, read_bundle
 from model.cells import Reading, read_cells
 from model.errors import AskError, CellError, CellProblem
@@ -27,8 +27,6 @@ from model.single import Readout, make_reader, make_readout, read_row
 MOST_GATES = 400_000
 # Called between pieces of long work, for others to have a turn (or to end it by raising).
 Pause = Callable[[], None]
-# Outputs that are the same for every row.
-FIXED = frozenset({"point_base"})
 
 
 class Predictor:
@@ -163,14 +161,18 @@ class Predictor:
         and where its cells sit; None: take the general way.
         """
         plain = read_row(row, links, self._readers)
-        if link not in self._readouts:
-            at = self.schema.index[link.feature]
-            self._readouts[link] = make_readout(self.feature_of(link), link, at, self.bundle.calibration)
-        readout = self._readouts[link]
+        readout = self._readout(link)
         if not plain or readout is None:
             return None
         index = self.schema.index
         return readout, tuple(index[links[name].feature] for name in row), plain
+
+    def _readout(self, link: Link) -> Readout | None:
+        """How single answers about a column are read, if they are."""
+        if link not in self._readouts:
+            at = self.schema.index[link.feature]
+            self._readouts[link] = make_readout(self.feature_of(link), link, at, self.bundle.calibration)
+        return self._readouts[link]
 
     def ask_singles(
         self, columns: tuple[int, ...], rows: Sequence[Sequence[float]], asked: NDArray[np.int64]
@@ -203,7 +205,8 @@ class Predictor:
         filled: dict[str, Prediction] = {}
         for name, where, outputs in self._ask_holes(cells, holes, links, explain, pause):
             rows[name] = where
-            filled[name] = self.read(outputs, links[name], cells.rows(where), interval, explain)
+            those = cells if len(where) == len(cells.positions) else cells.rows(where)
+            filled[name] = self.read(outputs, links[name], those, interval, explain)
         return Imputation(rows, filled, cells.warnings)
 
     def find_holes(
@@ -223,10 +226,7 @@ class Predictor:
         wanted = list(which) if which is not None else list(links) if named else [c for c in columns if c in links]
         links = {**links, **{name: self.resolve(name, links) for name in wanted}}
         cells = self.encode(columns, links, unknown, table)
-        place = {name: j for j, name in enumerate(cells.names)}
-        everywhere = np.ones(len(cells.given), dtype=bool)
-        holes = {name: ~cells.given[:, place[name]] if name in place else everywhere for name in wanted}
-        return links, cells, {name: rows for name, rows in holes.items() if rows.any()}
+        return links, cells, cells.find_holes(wanted)
 
     def _ask_holes(
         self,
@@ -269,6 +269,11 @@ class Predictor:
         self, outputs: Outputs, link: Link, cells: Cells, interval: float | None = None, explain: bool = False
     ) -> Prediction:
         """The answer to the only question of ``outputs``, asked of ``cells``."""
+        readout = self._readout(link) if len(cells.positions) == 1 and not explain else None
+        if readout is not None:
+            n_observed = cells.count_in_row(self.schema.index[link.feature])
+            logits, point = outputs["logits"][0, 0].tolist(), float(outputs["point"][0, 0])
+            return readout.answer(readout.read(logits, point, interval, n_observed))
         part = interval if interval is None else self._central_part(cells, self.schema.index[link.feature], interval)
         answer = read_answer(self.feature_of(link), link, outputs, 0, part)
         return replace(answer, experts=self._explain(outputs, link, cells)) if explain else answer
@@ -290,9 +295,3 @@ class Predictor:
         if feature.kind in ("numeric", "datetime"):
             return explain_number(outputs, 0, feature, link, heard)
         return explain_value(outputs, 0, outputs["logits"][:, 0, : n_choices(feature)].argmax(axis=-1), heard)
-
-
-def one_question(outputs: Outputs, question: int) -> Outputs:
-    """The outputs of one of several questions, as if it had been asked alone."""
-    one = slice(question, question + 1)
-    return {name: output[one] if name in FIXED else output[:, one] for name, output in outputs.items()}

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from model.answers import Prediction
 from model.calibration import Calibration
 from model.cells import show_word
 from model.codec import axis_of, tails, word_index
@@ -127,6 +128,21 @@ class Readout:
         n_choices = self.feature.n_values - self.feature.has_other
         chosen = max(range(n_choices), key=mass.__getitem__)
         return RowAnswer(self.choices[chosen], mass, mass[chosen])
+
+    def answer(self, row: RowAnswer) -> Prediction:
+        """The answer for one row in the form that those for many have."""
+        return Prediction(
+            target=self.link.column,
+            kind=self.feature.kind,
+            values=[row.value],
+            mass=np.asarray([row.pieces]),
+            probability=None if row.probability is None else np.asarray([row.probability]),
+            median=None if row.median is None else [row.median],
+            interval=None if row.interval is None else [row.interval],
+            lows=self.lows if self.steps else None,
+            highs=self.highs if self.steps else None,
+            choices=None if self.steps else self.choices,
+        )
 
     def _read_number(self, mass: list[float], point: float, interval: float | None) -> RowAnswer:
         heights, pieces = self._cumulate(mass)

@@ -55,7 +55,8 @@ class Fitted:
     def keep_lean(self) -> None:
         """Tell the expert how far the members have learnt to follow it."""
         if self.expert is not None and isinstance(self.network, MoeNetwork):
-            self.expert.lean = self.network.lean.detach().mean(0).double().cpu().numpy()
+            lean = self.network.hears * self.network.lean.detach()
+            self.expert.lean = lean.mean(0).double().cpu().numpy()
 
 
 @dataclass(slots=True)
@@ -127,8 +128,10 @@ def _start(dataset: Dataset, settings: FitSettings, beside: Sequence[Dataset]) -
     if isinstance(network, MoeNetwork) and dataset.target is not None:
         target = dataset.schema.index[dataset.target]
         if not dataset.schema.features[target].is_number:
-            # A word to which the network gives most of its attention: it leans on the linear expert where that helps.
+            # A word to which the network gives most of its attention: it leans on the linear expert where that helps,
+            # and two members of every four find all by themselves: what bends is then found more often.
             network.lean.data[:, target, 1] = 0.0
+            network.hears[2::4] = network.hears[3::4] = 0.0
     return network
 
 
