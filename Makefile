@@ -21,6 +21,7 @@ check: $(VENV)/.dev
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m training bench impute
+	$(BIN)/python -m training bench audit
 	$(BIN)/python -m training bench speed
 	$(BIN)/python -m training bench scale
 	$(BIN)/python -m training bench parallel

@@ -47,7 +47,7 @@ def _parser() -> argparse.ArgumentParser:
     demo.add_argument("--tables", type=Path, help="also keep the demo's tables and family.toml in this folder")
     demo.set_defaults(command=_demo)
     bench = commands.add_parser("bench", help="measure; needs the extras train, demo and dev")
-    bench.add_argument("what", choices=("impute", "speed", "scale", "parallel", "serving"))
+    bench.add_argument("what", choices=("impute", "audit", "speed", "scale", "parallel", "serving"))
     bench.add_argument("--json", type=Path, metavar="FILE", help="also write the figures as JSON")
     bench.add_argument("--quick", action="store_true", help="a small form, for trying it out")
     bench.add_argument(

@@ -29,6 +29,23 @@ def fit_frames(
     ``kinds`` says what columns are where that is not to be found out; text is a category if nothing is said.
     ``epochs`` is for trying out: a few are quick, and worse.
     """
+    with TemporaryDirectory() as folder:
+        out = Path(folder) / "bundle"
+        fit_bundle(frames, out, target=target, kinds=kinds, seed=seed, held_out=held_out, epochs=epochs)
+        return Predictor.load(out)
+
+
+def fit_bundle(
+    frames: Mapping[str, pd.DataFrame],
+    out: Path,
+    *,
+    target: str | None = None,
+    kinds: Mapping[str, Kind] | None = None,
+    seed: int = 0,
+    held_out: float = HELD_OUT_SHARE,
+    epochs: float | None = None,
+) -> None:
+    """``fit_frames``, its bundle written to ``out``."""
     known = {**_words(frames), **(kinds or {})}
     with TemporaryDirectory() as folder:
         for name, frame in frames.items():
@@ -36,8 +53,7 @@ def fit_frames(
         tables = tuple(TableSpec(name, Path(folder) / f"{name}.parquet") for name in frames)
         dataset = load_family(Family("frames", tables, known, target), seed=seed, held_out=held_out)
         fitted = fit_network(dataset, choose_settings("moe", dataset.n_rows, dataset.n_cells, epochs), seed=seed)
-        bundle_fitted(fitted, dataset, Path(folder) / "bundle")
-        return Predictor.load(Path(folder) / "bundle")
+        bundle_fitted(fitted, dataset, out)
 
 
 def _words(frames: Mapping[str, pd.DataFrame]) -> dict[str, Kind]:

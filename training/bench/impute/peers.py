@@ -67,6 +67,14 @@ def fit_peer(name: str, train: pd.DataFrame, numbers: Sequence[str], seed: int) 
     )
 
 
+def encode_mixed(train: pd.DataFrame, test: pd.DataFrame, numbers: Sequence[str]) -> tuple[Floats, Floats]:
+    """Both as complete tables of numbers; holes are the mean of the training rows."""
+    codec = _Codec(train, numbers)
+    known, asked = codec.encode(train), codec.encode(test)
+    mean = np.nanmean(known, axis=0)
+    return np.where(np.isnan(known), mean, known), np.where(np.isnan(asked), mean, asked)
+
+
 class _Codec:
     """Frames to tables of standardised numbers and back; the most frequent word is the one without a column."""
 

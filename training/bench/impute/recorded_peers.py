@@ -56,7 +56,13 @@ def measure_miceforest(case: Case, seed: int) -> Figures:
     both = _stack(case)
     words = {c: pd.CategoricalDtype(sorted(both[c].dropna().unique())) for c in case.words}
     started = time.process_time()
-    kernel = miceforest.ImputationKernel(both.astype(words), num_datasets=N_COMPLETIONS, random_state=seed)
+    kernel = miceforest.ImputationKernel(
+        both.astype(words),
+        num_datasets=N_COMPLETIONS,
+        random_state=seed,
+        # Its other way for words ends in an error where a model is sure ("data must be finite").
+        mean_match_strategy={c: "fast" if c in words else "normal" for c in both.columns},
+    )
     kernel.mice(ROUNDS, num_threads=1, verbose=False)
     fit_seconds = time.process_time() - started
     copies = [kernel.complete_data(i).iloc[len(case.train) :].reset_index(drop=True) for i in range(N_COMPLETIONS)]
