@@ -1,8 +1,11 @@
 """The scikit-learn estimators: scikit-learn's own checks, and what users of mixed tables expect."""
 
+import numpy as np
+import pandas as pd
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from model.runtime import Predictor
 from training.estimator import TabglotClassifier, TabglotImputer, TabglotRegressor
 
 QUICK = 12.0
@@ -13,3 +16,126 @@ QUICK = 12.0
 )
 def test_scikit_learn_finds_what_it_expects(estimator, check):
     check(estimator)
+
+
+@pytest.fixture(scope="module")
+def cars():
+    """Two hundred cars of mixed types, with holes."""
+    rng = np.random.default_rng(0)
+    weight = rng.normal(3000, 600, 200).round()
+    frame = pd.DataFrame(
+        {
+            "weight": weight,
+            "power": 0.04 * weight + rng.normal(0, 8, 200),
+            "fuel": pd.Categorical(np.where(weight > 3200, "diesel", "petrol")),
+            "new": weight > 2800,
+            "sold": pd.Timestamp("2020-01-01") + pd.to_timedelta((weight / 10).round(), unit="D"),
+            "doors": pd.array(np.where(weight > 3000, 5, 3), dtype="Int64"),
+            "wheels": 4,
+        },
+        index=range(100, 300),
+    )
+    for column in frame.columns[1:]:
+        holes = rng.random(200) < 0.2
+        frame[column] = frame[column].astype("object" if column in ("new", "wheels") else frame[column].dtype)
+        frame.loc[holes, column] = None if column == "new" else pd.NA if column == "doors" else np.nan
+    return frame
+
+
+@pytest.fixture(scope="module")
+def imputer(cars):
+    return TabglotImputer(epochs=60.0).fit(cars)
+
+
+def test_a_mixed_frame_comes_back_whole_with_its_known_cells_as_they_were(imputer, cars):
+    filled = imputer.transform(cars)
+    assert not filled.isna().any().any()
+    assert list(filled.columns) == list(cars.columns)
+    assert filled.index.equals(cars.index)
+    for column in cars.columns:
+        known = cars[column].notna()
+        assert (filled[column][known] == cars[column][known]).all()
+    assert filled.dtypes["fuel"] == cars.dtypes["fuel"]
+    assert filled.dtypes["sold"] == cars.dtypes["sold"]
+    assert set(filled["new"]) == {True, False}
+    assert set(filled["wheels"]) == {4}  # constant: nothing to learn, but easily filled
+
+
+def test_holes_are_filled_by_what_the_row_says(imputer, cars):
+    filled = imputer.transform(cars)
+    holes = cars["power"].isna()
+    assert np.corrcoef(filled["power"][holes], cars["weight"][holes])[0, 1] > 0.9
+    clear = cars["fuel"].isna() & ((cars["weight"] < 2700) | (cars["weight"] > 3700))
+    expected = np.where(cars["weight"][clear] > 3200, "diesel", "petrol")
+    assert np.mean(filled["fuel"][clear] == expected) > 0.85
+
+
+def test_new_rows_may_hold_words_never_seen(imputer, cars):
+    row = cars.iloc[:1].astype({"fuel": object}).assign(fuel="hydrogen", power=np.nan)
+    filled = imputer.transform(row)
+    assert filled["fuel"].tolist() == ["hydrogen"]
+    assert filled["power"].notna().all()
+
+
+def test_copies_agree_where_cells_are_known_and_differ_where_they_are_not(imputer, cars):
+    first, second = imputer.sample(cars, n_draws=2)
+    again, _ = imputer.sample(cars, n_draws=2)
+    known = cars["power"].notna()
+    assert (first["power"][known] == second["power"][known]).all()
+    assert (first["power"][~known] != second["power"][~known]).mean() > 0.9
+    pd.testing.assert_frame_equal(first, again)
+
+
+def test_set_output_and_a_pipeline(cars):
+    numbers = cars[["weight", "power"]]
+    imputer = TabglotImputer(epochs=QUICK).set_output(transform="pandas")
+    filled = imputer.fit_transform(numbers.to_numpy())
+    assert isinstance(filled, pd.DataFrame)
+    assert filled.shape == numbers.shape
+
+
+def test_a_column_without_a_single_value_stays_empty(cars):
+    frame = cars[["weight", "power"]].assign(empty=np.nan)
+    assert TabglotImputer(epochs=QUICK).fit_transform(frame)["empty"].isna().all()
+
+
+def test_classes_of_any_type_with_holes_in_the_columns(cars):
+    rows = cars[["weight", "power", "sold"]]
+    classes = np.where(cars["weight"] > 3200, 20, 10)
+    model = TabglotClassifier(epochs=60.0).fit(rows, classes)
+    assert set(model.classes_) == {10, 20}
+    assert model.score(rows, classes) > 0.9
+    assert model.predict_proba(rows).sum(axis=1) == pytest.approx(1.0)
+
+
+def test_a_regressor_tells_its_interval(cars):
+    rows, weight = cars[["power", "sold", "fuel"]], cars["weight"]
+    model = TabglotRegressor(epochs=60.0).fit(rows, weight)
+    low, high = model.predict_interval(rows, 0.9).T
+    assert 0.8 < np.mean((low <= weight) & (weight <= high)) <= 1.0
+
+
+def test_a_column_named_like_the_target_is_no_trouble(cars):
+    rows = pd.DataFrame({"target": cars["weight"], "power": cars["power"]})
+    model = TabglotRegressor(epochs=QUICK).fit(rows, cars["weight"])
+    assert len(model.predict(rows)) == len(rows)
+
+
+def test_a_fit_can_be_saved_and_served(imputer, cars, tmp_path):
+    imputer.save(tmp_path / "bundle")
+    served = Predictor.load(tmp_path / "bundle")
+    told = served.predict({"weight": [3000.0]}, "power", table="table")
+    assert told.values[0] == pytest.approx(120, rel=0.2)
+    with pytest.raises(FileExistsError, match="force=True"):
+        imputer.save(tmp_path / "bundle")
+    imputer.save(tmp_path / "bundle", force=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["bundle"]
+
+
+def test_what_cannot_be_fitted_says_why(cars):
+    with pytest.raises(ValueError, match="at least two are needed"):
+        TabglotImputer().fit(cars[["weight"]])
+    with pytest.raises(ValueError, match="kinds speaks of columns that X does not have: \\['wieght'\\]"):
+        TabglotImputer(kinds={"wieght": "numeric"}).fit(cars)
+    with pytest.raises(ValueError, match="1 class"):
+        TabglotClassifier().fit(cars[["weight"]], ["same"] * len(cars))

@@ -53,6 +53,9 @@ def _parser() -> argparse.ArgumentParser:
     bench.add_argument(
         "--bundle", type=Path, metavar="DIR", help="serving: a bundle of the demo, else var/bundles/cars"
     )
+    bench.add_argument(
+        "--resume", type=Path, metavar="FILE", help="impute: keep figures here, go on from what is there"
+    )
     bench.set_defaults(command=_bench)
     reproduce = commands.add_parser("reproduce", help="run a study of the paper; needs the extras train, demo, repro")
     _add_study_options(reproduce)
@@ -140,7 +143,7 @@ def _demo(args: argparse.Namespace) -> None:
 def _bench(args: argparse.Namespace) -> None:
     from training.bench import run_bench
 
-    run_bench(args.what, quick=args.quick, json_file=args.json, bundle=args.bundle)
+    run_bench(args.what, quick=args.quick, json_file=args.json, bundle=args.bundle, resume=args.resume)
 
 
 def _reproduce(args: argparse.Namespace) -> None:

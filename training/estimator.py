@@ -88,7 +88,7 @@ class _Tabglot(BaseEstimator):  # type: ignore[misc]
         """A checked frame; anything but a frame becomes one of plainly named columns."""
         if isinstance(X, pd.DataFrame):
             validate_data(self, X, reset=reset, skip_check_array=True)
-            check_array(np.empty(X.shape), ensure_min_samples=1)  # as many rows and columns as scikit-learn wants
+            check_array(np.zeros((min(1, len(X)), X.shape[1])))  # at least one of each
             for column in X.select_dtypes("number"):
                 assert_all_finite(X[column].to_numpy(np.float64, na_value=np.nan), allow_nan=True, input_name="X")
             return X

@@ -7,13 +7,15 @@ from pathlib import Path
 from training.figures import Record, write_records
 
 
-def run_bench(what: str, *, quick: bool, json_file: Path | None, bundle: Path | None = None) -> None:
+def run_bench(
+    what: str, *, quick: bool, json_file: Path | None, bundle: Path | None = None, resume: Path | None = None
+) -> None:
     """Run one comparison, print its table and, if asked, write its records."""
     from training.bench import audit, parallel, scale, serving, speed
     from training.bench.impute import run as impute
 
     studies: dict[str, Callable[[bool], list[Record]]] = {
-        "impute": impute.run,
+        "impute": partial(impute.run, resume=resume),
         "audit": audit.run,
         "speed": speed.run,
         "scale": scale.run,

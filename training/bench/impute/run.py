@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import astuple
 from multiprocessing import get_context
+from pathlib import Path
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from training.bench.impute.measure import OURS, measure
 from training.bench.impute.peers import PEERS
 from training.bench.impute.scoring import MEAN, METRICS, PATTERNS, RECORDED, STUDY, Figures, name_case
 from training.bench.impute.tables import QUICK, SOURCES, make_case
-from training.figures import Record, average, format_table
+from training.figures import Ledger, Record, average, format_table
 from training.parallel import n_cores, work_alone
 
 N_SEEDS = 3
@@ -27,8 +28,12 @@ QUICK_METHODS = (OURS, "mean_mode", "iterative_bayesridge")
 Task = tuple[str, str, float, int, str, bool]
 
 
-def run(quick: bool) -> list[Record]:
-    """Measure all of it and print a table for each pattern; ``quick``: two tables, one seed, short fits."""
+def run(quick: bool, resume: Path | None = None) -> list[Record]:
+    """Measure all of it and print a table for each pattern; ``quick``: two tables, one seed, short fits.
+
+    ``resume``: figures are kept there, and a run that was broken off goes on from them.
+    """
+    ledger = Ledger(resume)
     names = QUICK if quick else tuple(SOURCES)
     seeds = range(1 if quick else N_SEEDS)
     patterns = PATTERNS[1:2] if quick else PATTERNS
@@ -43,7 +48,7 @@ def run(quick: bool) -> list[Record]:
     progress = Progress()
     progress.start(f"{len(names)} tables, {len(patterns)} patterns of holes, seeds {', '.join(map(str, seeds))}")
     found: dict[Task, Figures] = {}
-    for task, figures in _run_all(tasks, quick=quick):
+    for task, figures in _run_all(tasks, ledger, quick=quick):
         found[task] = figures
         progress.update(len(found) / len(tasks), f"{task[4]}, {task[0]}, {name_case(*task[1:3])}")
     progress.close()
@@ -56,15 +61,18 @@ def run(quick: bool) -> list[Record]:
     return records
 
 
-def _run_all(tasks: Sequence[Task], *, quick: bool) -> Iterator[tuple[Task, Figures]]:
+def _run_all(tasks: Sequence[Task], ledger: Ledger, *, quick: bool) -> Iterator[tuple[Task, Figures]]:
     """Every task, as it ends, in as many processes as there are cores."""
     if quick:
         yield from ((task, _work(task)) for task in tasks)
         return
+    known = {task: ledger.known[key] for task in tasks if (key := str(task)) in ledger.known}
+    yield from ((task, Figures(*figures)) for task, figures in known.items())
     with ProcessPoolExecutor(n_cores(), get_context("spawn"), initializer=work_alone) as pool:
-        futures = {pool.submit(_work, task): task for task in tasks}
+        futures = {pool.submit(_work, task): task for task in tasks if task not in known}
         try:
             for future in as_completed(futures):
+                ledger.keep(str(futures[future]), astuple(future.result()))
                 yield futures[future], future.result()
         finally:
             pool.shutdown(cancel_futures=True)
