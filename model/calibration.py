@@ -27,6 +27,8 @@ class Calibration:
     """``temper`` (F,): the factor for logits; ``usual`` (F,): how many other columns are known beside a feature;
     ``parts`` (F, G, L): the central part of a distribution that makes an interval of each level; ``spreads``
     (F, G, L): the same for draws, where a value that many rows share holds a stretch of the distribution, not a point.
+    ``narrow`` (F, G): numbers that few rows share are drawn about the expected value instead, the distribution's own
+    deviations times this; 0 for all others.
     """
 
     temper: Floats
@@ -34,6 +36,7 @@ class Calibration:
     parts: Floats
     spreads: Floats
     log_shares: Floats  # (F, K): what is said with nothing observed
+    narrow: Floats
 
     def widths(self, feature: int, n_observed: NDArray[np.int64], interval: float) -> Floats:
         """The central part of each row's distribution that is its interval, (B,)."""
@@ -47,6 +50,11 @@ class Calibration:
         out = 2.0 * levels - 1.0
         tails = [np.interp(1.0 - np.abs(out), *_tails(parts)[::-1]) for parts in self.spreads[feature]]
         return 0.5 + 0.5 * np.sign(out) * (1.0 - self._pick(feature, n_observed, tails))
+
+    def narrowing(self, feature: int, n_observed: NDArray[np.int64]) -> Floats | None:
+        """What each row's deviations are multiplied by in draws, (B,); None where levels are drawn."""
+        own = self.narrow[feature]
+        return np.asarray(own[self._group(feature, n_observed)]) if own.all() else None
 
     def tail_shares(self, feature: int, n_observed: NDArray[np.int64], shares: Floats) -> Floats:
         """How much of each row's distribution lies further out (B,), as held-out rows say it does."""
@@ -80,7 +88,10 @@ class Calibration:
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """All there is to keep of it."""
-        return {"temper": self.temper, "usual": self.usual, "parts": self.parts, "spreads": self.spreads}
+        return {
+            "temper": self.temper, "usual": self.usual, "parts": self.parts, "spreads": self.spreads,
+            "narrow": self.narrow,
+        }  # fmt: skip
 
 
 def calibration_of(schema: Schema, arrays: Mapping[str, NDArray[Any]]) -> Calibration:
@@ -96,7 +107,11 @@ def calibration_of(schema: Schema, arrays: Mapping[str, NDArray[Any]]) -> Calibr
     for name in ("parts", "spreads"):
         if (np.diff(arrays[name], axis=2) < 0.0).any() or arrays[name].min() < 0.0 or arrays[name].max() > 1.0:
             raise ValueError("its intervals do not grow with their level")
-    return Calibration(arrays["temper"], arrays["usual"], arrays["parts"], arrays["spreads"], log_shares_of(schema))
+    narrow = arrays.get("narrow", np.zeros(table[:2]))  # bundles of before have none
+    if narrow.shape != table[:2] or narrow.min() < 0.0:
+        raise ValueError("its array 'narrow' was made for other features")
+    log_shares = log_shares_of(schema)
+    return Calibration(arrays["temper"], arrays["usual"], arrays["parts"], arrays["spreads"], log_shares, narrow)
 
 
 def _tails(parts: Floats) -> tuple[Floats, Floats]:

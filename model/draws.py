@@ -56,8 +56,11 @@ def draw_copies(
         mass = softmax(outputs["logits"][:, 0, : feature.n_values])
         level = rng.random(len(mass))
         if feature.is_number:
-            level = predictor.calibrate_levels(some, index, level)
-        positions, shown = _read(feature, link, mass, level)
+            expected = codec.read_point(feature.knots, outputs["point"][:, 0].astype(np.float64))
+            numbers = _draw_numbers(predictor, some, index, mass=mass, expected=expected, level=level)
+            positions, shown = codec.encode_numbers(feature, numbers), show_numbers(feature, link, numbers)
+        else:
+            positions, shown = _read_words(feature, mass, level)
         stacked.positions[rows, column] = positions
         step = len(where[name])
         values[name] = [shown[copy * step : (copy + 1) * step] for copy in range(n_draws)]
@@ -76,11 +79,25 @@ def _stack(
     return Cells(names, features, positions, ~np.isnan(positions))
 
 
-def _read(feature: Feature, link: Link, mass: codec.Floats, level: codec.Floats) -> tuple[codec.Positions, list[Any]]:
-    """The value at each row's level of its distribution, as a position and as the caller knows it."""
-    if feature.is_number:
-        numbers = codec.read_quantiles(feature.knots, mass, level[:, None])[:, 0]
-        return codec.encode_numbers(feature, numbers), show_numbers(feature, link, numbers)
+def _draw_numbers(
+    predictor: Predictor, cells: Cells, index: int, *, mass: codec.Floats, expected: codec.Floats, level: codec.Floats
+) -> codec.Floats:
+    """The number at each row's level (B,): about what is expected of it where that can be told, else of its
+    distribution (B, K) as it is.
+    """
+    bins = predictor.schema.features[index].knots
+    calibration = predictor.bundle.calibration
+    narrow = None if calibration is None else calibration.narrowing(index, cells.count_observed(index))
+    if narrow is None:
+        level = predictor.calibrate_levels(cells, index, level)
+        return codec.read_quantiles(bins, mass, level[:, None])[:, 0]
+    mean, _ = codec.read_moments(bins, mass)
+    drawn = expected + narrow * (codec.read_quantiles(bins, mass, level[:, None])[:, 0] - mean)
+    return np.clip(drawn, bins.values[0], bins.values[-1])
+
+
+def _read_words(feature: Feature, mass: codec.Floats, level: codec.Floats) -> tuple[codec.Positions, list[Any]]:
+    """The word at each row's level of its distribution, as a position and as the caller knows it."""
     heights = np.cumsum(mass[:, : n_choices(feature)], axis=1)
     chosen = np.minimum((heights < level[:, None] * heights[:, -1:]).sum(axis=1), heights.shape[1] - 1)
     words = [show_word(feature, word) for word in feature.words]

@@ -1,13 +1,16 @@
 """Intervals hold what they promise, and probabilities come closer to frequencies."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from crepes import ConformalRegressor
 
 from model import codec
 from model.calibration import LEVELS, Calibration, calibration_of, log_shares_of
+from model.draws import draw_copies
 from model.schema import Feature
 from training.calibrating import conformal_levels, how_far_out
+from training.frames import fit_frames
 
 RNG = np.random.default_rng(0)
 
@@ -60,7 +63,7 @@ def test_draws_of_levels_that_were_right_all_along_stay_so(shares):
     mass = np.tile(shares, (n, 1))
     truth = RNG.choice(n_levels, n, p=shares).astype(float)
     spreads = np.tile(conformal_levels(how_far_out(feature, mass, truth)[1]), (1, 3, 1))
-    calibration = Calibration(np.ones(1), np.ones(1), spreads, spreads, np.zeros((1, n_levels)))
+    calibration = Calibration(np.ones(1), np.ones(1), spreads, spreads, np.zeros((1, n_levels)), np.zeros((1, 3)))
     levels = calibration.levels(0, np.zeros(n, dtype=np.int64), RNG.random(n))
     drawn = codec.read_quantiles(bins, mass, levels[:, None])[:, 0]
     assert np.bincount(drawn.astype(int), minlength=n_levels) / n == pytest.approx(shares, abs=0.02)
@@ -68,7 +71,7 @@ def test_draws_of_levels_that_were_right_all_along_stay_so(shares):
 
 def test_few_held_out_cells_do_not_send_draws_to_the_ends():
     spreads = np.tile(conformal_levels(np.asarray([0.3, 0.5, 0.7])), (1, 3, 1))
-    calibration = Calibration(np.ones(1), np.ones(1), spreads, spreads, np.zeros((1, 2)))
+    calibration = Calibration(np.ones(1), np.ones(1), spreads, spreads, np.zeros((1, 2)), np.zeros((1, 3)))
     levels = calibration.levels(0, np.zeros(2000, dtype=np.int64), RNG.random(2000))
     assert np.mean((levels <= 0.0) | (levels >= 1.0)) == 0.0
 
@@ -105,7 +108,7 @@ def test_tempering_draws_logits_to_what_is_said_with_nothing_observed(predictor)
     schema = predictor.schema
     usual = log_shares_of(schema)
     n = len(schema.features)
-    half = Calibration(np.full(n, 0.5), np.ones(n), np.empty(0), np.empty(0), usual)
+    half = Calibration(np.full(n, 0.5), np.ones(n), np.empty(0), np.empty(0), usual, np.empty(0))
     logits = RNG.normal(size=(3, 1, schema.n_values)).astype(np.float32)
     parts = RNG.normal(size=(3, 1, 2, schema.n_values)).astype(np.float32)
     base = logits - parts.sum(axis=2)
@@ -113,3 +116,17 @@ def test_tempering_draws_logits_to_what_is_said_with_nothing_observed(predictor)
     told, moved, start = half.apply(("logits", "contributions", "base"), feed, (logits, parts, base))
     assert told == pytest.approx((logits + usual[0]) / 2, abs=1e-5)
     assert start + moved.sum(axis=2) == pytest.approx(told, abs=1e-5)
+
+
+def test_draws_stray_from_what_is_expected_as_the_truth_does():
+    """A coarse distribution is far wider than the noise about its expected value: draws must not be."""
+    rng = np.random.default_rng(0)
+    cause = rng.normal(size=600)
+    rows = pd.DataFrame({"cause": cause, "effect": cause + 0.3 * rng.normal(size=600)})
+    predictor = fit_frames({"t": rows}, kinds={"cause": "numeric", "effect": "numeric"})
+    fresh = rng.normal(size=2000)
+    holes = {"cause": fresh, "effect": np.full(2000, np.nan)}
+    drawn = np.asarray(draw_copies(predictor, holes, n_draws=1, table="t").values["effect"][0])
+    slope, _ = np.polyfit(fresh, drawn, 1)
+    assert slope == pytest.approx(1.0, abs=0.08)
+    assert np.std(drawn - fresh) == pytest.approx(0.3, rel=0.35)

@@ -24,15 +24,20 @@ MOST_HIDDEN = (0.0, 0.6, 0.9)
 FACTORS = np.geomspace(0.1, 2.5, 40)
 # What all features say together counts as so many rows beside a feature's own.
 POOLED_ROWS = 30.0
+# Draws are never narrower, or wider, than this, in spreads of the distribution.
+MOST_NARROW = (0.2, 1.5)
 # A feature's own rows decide on its intervals from so many on.
 FEWEST_ROWS = 30
 
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """Cells of one feature: what was said of them (N, K), what is true (N,), the share of columns observed (N,)."""
+    """Cells of one feature: what was said of them (N, K), the value expected, what is true, and the share of
+    columns observed, (N,) each.
+    """
 
     logits: Floats
+    expected: Floats
     truth: Floats
     observed: Floats
 
@@ -59,7 +64,7 @@ def calibrate(predictor: Predictor, dataset: Dataset, *, seed: int = 0) -> Calib
     numbers = {i: cells for i, cells in merged.items() if schema.features[i].is_number}
     temper = _fit_temper(words, schema.features, log_shares)
     parts, spreads = _fit_parts(numbers, schema.features, temper, log_shares)
-    return Calibration(temper, usual, parts, spreads, log_shares)
+    return Calibration(temper, usual, parts, spreads, log_shares, _fit_narrow(numbers, schema.features))
 
 
 def _hide(table: FitTable, most: float, rng: np.random.Generator) -> codec.Positions:
@@ -82,7 +87,8 @@ def _ask_held_out(
             outputs = predictor.ask(Cells.of(table.columns, seen[rows]), [index])
             n_values = predictor.schema.features[index].n_values
             observed = (n_seen - known[:, j])[rows] / usual[index]
-            yield index, _Asked(outputs["logits"][:, 0, :n_values].astype(float), table.truth[rows, j], observed)
+            logits, point = outputs["logits"][:, 0, :n_values].astype(float), outputs["point"][:, 0].astype(float)
+            yield index, _Asked(logits, point, table.truth[rows, j], observed)
 
 
 def _least(predictor: Predictor, index: int) -> float:
@@ -142,6 +148,28 @@ def _by_group(far: dict[int, Floats], groups: dict[int, NDArray[np.int64]], n_fe
             own = own if len(own) >= FEWEST_ROWS else cells if len(cells) >= FEWEST_ROWS else together
             parts[index, group] = conformal_levels(own)
     return parts
+
+
+def _fit_narrow(asked: dict[int, _Asked], features: tuple[Feature, ...]) -> Floats:
+    """By how much the truth strays less from what is expected than the distributions say, (F, G).
+
+    Between few knots a distribution is coarse, and so too wide: copies drawn from it would hide how columns hang
+    together. 0 for levels and where a value holds a stretch of its own: those are drawn as they are.
+    """
+    narrow = np.zeros((len(features), len(GROUPS) + 1))
+    for index, told in asked.items():
+        feature = features[index]
+        if feature.kind not in ("numeric", "datetime") or any(feature.knots.atoms):
+            continue
+        strayed = np.square(told.truth - codec.read_point(feature.knots, told.expected))
+        _, spread = codec.read_moments(feature.knots, softmax(told.logits.astype(np.float32)))
+        groups = np.searchsorted(GROUPS, told.observed, side="right")
+        for group in range(len(GROUPS) + 1):
+            own = groups == group
+            own = own if own.sum() >= FEWEST_ROWS else np.ones_like(own)
+            ratio = strayed[own].mean() / max(np.square(spread[own]).mean(), 1e-300)
+            narrow[index, group] = np.clip(np.sqrt(ratio), *MOST_NARROW)
+    return narrow
 
 
 def how_far_out(feature: Feature, mass: Floats, truth: Floats) -> tuple[Floats, Floats]:
