@@ -193,3 +193,13 @@ def test_links_lead_somewhere(path):
 def test_the_demo_writes_what_the_readme_says(tmp_path):
     folder = write_demo(tmp_path / "cars").parent
     assert len(list(folder.glob("*.csv"))) == 8
+
+
+def test_the_example_of_estimators_and_pooling_prints_what_is_shown(tmp_path):
+    text = (ROOT / "docs" / "imputation.md").read_text(encoding="utf-8")
+    code, shown = re.search(r"```python\n(.*?)```\n\n```text\n(.*?)```", text, re.DOTALL).groups()
+    (tmp_path / "example.py").write_text(code, encoding="utf-8")
+    printed = run(["example.py"], tmp_path)
+    assert NUMBER.sub("#", shown).split() == NUMBER.sub("#", printed).split()
+    told, found = ([float(number) for number in NUMBER.findall(text)] for text in (shown, printed))
+    assert found == pytest.approx(told, rel=0.1, abs=2.0)
