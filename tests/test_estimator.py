@@ -8,7 +8,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from model.runtime import Predictor
 from training.estimator import TabglotClassifier, TabglotImputer, TabglotRegressor
 
-QUICK = 12.0
+QUICK = 4.0
 
 
 @parametrize_with_checks(
