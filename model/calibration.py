@@ -108,7 +108,7 @@ def calibration_of(schema: Schema, arrays: Mapping[str, NDArray[Any]]) -> Calibr
         if (np.diff(arrays[name], axis=2) < 0.0).any() or arrays[name].min() < 0.0 or arrays[name].max() > 1.0:
             raise ValueError("its intervals do not grow with their level")
     narrow = arrays.get("narrow", np.zeros(table[:2]))  # bundles of before have none
-    if narrow.shape != table[:2] or narrow.min() < 0.0:
+    if narrow.shape != table[:2] or not (narrow >= 0.0).all():
         raise ValueError("its array 'narrow' was made for other features")
     log_shares = log_shares_of(schema)
     return Calibration(arrays["temper"], arrays["usual"], arrays["parts"], arrays["spreads"], log_shares, narrow)

@@ -103,12 +103,13 @@ class LinearExpert:
             "owner": law.owner, "value": law.value, "mean": law.mean, "covariance": law.covariance, "lean": self.lean
         }  # fmt: skip
 
-    def _lay_out_numbers(self, asked: Sequence[int]) -> _Numbers:
+    def _lay_out_numbers(self, asked: list[int]) -> _Numbers:
         at = np.full(len(self._standard), -1)
         at[asked] = np.searchsorted(self.law.owner, asked)
-        points = self._standard - np.where(at < 0, 0.0, self.law.mean[at])[:, None]
-        variance = np.where(at < 0, 1.0, self.law.covariance[at, at]) + LEAST_VARIANCE
-        return _Numbers(at, points, _log_t(points, 0.0, variance[:, None]))
+        mean, variance = np.zeros(len(at)), np.ones(len(at))
+        mean[asked], variance[asked] = self.law.mean[at[asked]], self.law.covariance[at[asked], at[asked]]
+        points = self._standard - mean[:, None]
+        return _Numbers(at, points, _log_t(points, 0.0, variance[:, None] + LEAST_VARIANCE))
 
     def _lay_out_word(self, feature: Feature, index: int) -> _Word:
         first, last = np.searchsorted(self.law.owner, [index, index + 1]).tolist()
@@ -178,7 +179,7 @@ class LinearExpert:
     def _prepare(self, columns: Indices) -> Request:
         """All that depends only on which columns a request has."""
         dims = np.flatnonzero(np.isin(self.law.owner, columns))
-        order = np.argsort(columns)
+        order = np.argsort(columns, kind="stable")
         place = order[np.searchsorted(columns, self.law.owner[dims], sorter=order)]
         return Request(
             dims=dims,

@@ -139,9 +139,9 @@ class Readout:
             probability=None if row.probability is None else np.asarray([row.probability]),
             median=None if row.median is None else [row.median],
             interval=None if row.interval is None else [row.interval],
-            lows=self.lows if self.steps else None,
-            highs=self.highs if self.steps else None,
-            choices=None if self.steps else self.choices,
+            lows=list(self.lows) if self.steps else None,
+            highs=list(self.highs) if self.steps else None,
+            choices=None if self.steps else list(self.choices),
         )
 
     def _read_number(self, mass: list[float], point: float, interval: float | None) -> RowAnswer:

@@ -130,3 +130,19 @@ def test_draws_stray_from_what_is_expected_as_the_truth_does():
     slope, _ = np.polyfit(fresh, drawn, 1)
     assert slope == pytest.approx(1.0, abs=0.08)
     assert np.std(drawn - fresh) == pytest.approx(0.3, rel=0.35)
+
+
+def test_draws_of_a_column_with_a_long_tail_do_not_pile_up_at_its_end():
+    rng = np.random.default_rng(0)
+    cause = rng.normal(size=400)
+    rows = pd.DataFrame({"cause": cause, "income": np.exp(0.5 * cause + 0.8 * rng.normal(size=400))})
+    predictor = fit_frames({"t": rows}, kinds={"cause": "numeric", "income": "numeric"}, epochs=40.0)
+    holes = {"cause": cause, "income": np.full(400, np.nan)}
+    drawn = np.concatenate([draw_copies(predictor, holes, n_draws=5, table="t").values["income"]])
+    assert np.mean(drawn <= rows["income"].min() * 1.001) < 0.02
+    assert np.median(drawn) == pytest.approx(rows["income"].median(), rel=0.25)
+
+
+def test_single_answers_do_not_share_what_is_kept(predictor):
+    predictor.predict({"weight": [3000.0]}, "origin").choices.clear()
+    assert predictor.predict({"weight": [3000.0]}, "origin").choices

@@ -139,3 +139,56 @@ def test_what_cannot_be_fitted_says_why(cars):
         TabglotImputer(kinds={"wieght": "numeric"}).fit(cars)
     with pytest.raises(ValueError, match="1 class"):
         TabglotClassifier().fit(cars[["weight"]], ["same"] * len(cars))
+
+
+def test_numbers_as_words_and_words_with_blanks_come_back_as_they_were():
+    words = {
+        "text": ["1", "2"] * 20,
+        "codes": pd.Categorical([1, 2] * 20),
+        "blanks": [" red", "blue "] * 20,
+        "halves": [1.0, "x"] * 20,
+    }
+    frame = pd.DataFrame({"x": np.tile([0.0, 1.0], 20) + np.arange(40) / 100, **words})
+    holes = frame.copy()
+    holes.loc[[3, 8], list(words)] = None
+    filled = TabglotImputer(epochs=QUICK).fit(holes).transform(holes)
+    for column, known in words.items():
+        assert set(filled[column]) <= set(known)
+
+
+def test_new_rows_may_lack_columns_and_categories(imputer, cars):
+    empty = cars.head(3).assign(fuel=np.nan, sold=np.nan, new=np.nan)
+    filled = imputer.transform(empty)
+    assert set(filled["fuel"]) <= {"diesel", "petrol"}
+    assert pd.api.types.is_datetime64_any_dtype(filled["sold"])
+    fewer = cars.head(3).assign(fuel=pd.Categorical(["petrol", None, None]))
+    assert imputer.transform(fewer)["fuel"].notna().all()
+    assert len(imputer.sample(empty, n_draws=2)) == 2
+
+
+def test_numbers_in_columns_of_objects_are_numbers():
+    frame = pd.DataFrame({"a": np.arange(20.0), "b": np.array([np.float64(i) for i in range(20)], dtype=object)})
+    assert [form.kind for form in TabglotImputer(epochs=QUICK).fit(frame).forms_] == ["numeric", "numeric"]
+
+
+def test_text_that_says_nothing_is_left_and_a_rare_value_is_not_taken_for_the_usual_one():
+    frame = pd.DataFrame({"x": np.arange(60.0), "y": np.arange(60.0) % 7, "c": ["b"] + ["a"] * 59})
+    frame.loc[10:20, "c"] = None
+    assert set(TabglotImputer(epochs=QUICK).fit_transform(frame)["c"]) == {"a", "b"}
+
+
+def test_rare_classes_are_not_lost():
+    rows = pd.DataFrame({"x": np.arange(60.0), "target": np.arange(60.0) % 7, "target_": np.arange(60.0) % 5})
+    classes = np.zeros(60, dtype=int)
+    classes[0] = 1
+    proba = TabglotClassifier(epochs=QUICK).fit(rows, classes).predict_proba(rows)
+    assert proba.shape == (60, 2)
+    assert (proba > 0).all()
+
+
+def test_very_wide_tables_and_words_of_many_values_do_without_the_law():
+    rng = np.random.default_rng(0)
+    wide = pd.DataFrame(rng.normal(size=(40, 161))).add_prefix("x")
+    assert TabglotImputer(epochs=0.5).fit(wide).predictor_.bundle.expert is None
+    words = pd.DataFrame({c: rng.integers(0, 20, 60).astype(str) for c in "ab"}).add_prefix("w")
+    assert TabglotImputer(epochs=QUICK).fit(words).predictor_.bundle.expert is None

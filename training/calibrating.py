@@ -26,6 +26,8 @@ FACTORS = np.geomspace(0.1, 2.5, 40)
 POOLED_ROWS = 30.0
 # Draws are never narrower, or wider, than this, in spreads of the distribution.
 MOST_NARROW = (0.2, 1.5)
+# How far mean and median of a column may be apart, in its spreads, for it to be drawn about the expected value.
+MOST_SKEW = 0.12
 # A feature's own rows decide on its intervals from so many on.
 FEWEST_ROWS = 30
 
@@ -154,22 +156,38 @@ def _fit_narrow(asked: dict[int, _Asked], features: tuple[Feature, ...]) -> Floa
     """By how much the truth strays less from what is expected than the distributions say, (F, G).
 
     Between few knots a distribution is coarse, and so too wide: copies drawn from it would hide how columns hang
-    together. 0 for levels and where a value holds a stretch of its own: those are drawn as they are.
+    together. 0 for levels, where a value holds a stretch of its own, and for long tails: those are drawn as they are.
     """
-    narrow = np.zeros((len(features), len(GROUPS) + 1))
+    n_groups = len(GROUPS) + 1
+    found = {}  # of each feature: squared errors, squared spreads, and rows, in each group, (3, G)
     for index, told in asked.items():
         feature = features[index]
-        if feature.kind not in ("numeric", "datetime") or any(feature.knots.atoms):
+        if feature.kind not in ("numeric", "datetime") or any(feature.knots.atoms) or _is_skewed(feature):
             continue
         strayed = np.square(told.truth - codec.read_point(feature.knots, told.expected))
         _, spread = codec.read_moments(feature.knots, softmax(told.logits.astype(np.float32)))
         groups = np.searchsorted(GROUPS, told.observed, side="right")
-        for group in range(len(GROUPS) + 1):
-            own = groups == group
-            own = own if own.sum() >= FEWEST_ROWS else np.ones_like(own)
-            ratio = strayed[own].mean() / max(np.square(spread[own]).mean(), 1e-300)
-            narrow[index, group] = np.clip(np.sqrt(ratio), *MOST_NARROW)
+        sums = [np.bincount(groups, part, n_groups) for part in (strayed, np.square(spread), np.ones(len(groups)))]
+        found[index] = np.stack(sums)
+    pooled = np.ones(n_groups)
+    for group in range(n_groups):
+        known = [sums[0, group] / sums[1, group] for sums in found.values() if sums[1, group] > 0.0]
+        pooled[group] = np.mean(known) if known else 1.0
+    narrow = np.zeros((len(features), n_groups))
+    for index, (strayed, spread, count) in found.items():
+        n_rows = count / len(MOST_HIDDEN)  # each is asked so often
+        own = np.where(spread > 0.0, strayed / np.where(spread > 0.0, spread, 1.0), pooled)
+        ratio = (n_rows * own + POOLED_ROWS * pooled) / (n_rows + POOLED_ROWS)
+        narrow[index] = np.clip(np.sqrt(ratio), *MOST_NARROW)
     return narrow
+
+
+def _is_skewed(feature: Feature) -> bool:
+    """Whether a column has a long tail on one side: draws about its expected value would fall out of its range."""
+    shares = np.asarray(feature.shares)[None]
+    mean, spread = codec.read_moments(feature.knots, shares)
+    median = codec.read_quantiles(feature.knots, shares, np.full((1, 1), 0.5))[:, 0]
+    return bool(np.abs(mean - median)[0] > MOST_SKEW * spread[0])
 
 
 def how_far_out(feature: Feature, mass: Floats, truth: Floats) -> tuple[Floats, Floats]:

@@ -34,10 +34,12 @@ from model.runtime import Predictor
 from model.schema import Kind
 from training.frames import fit_bundle
 from training.mixed_frames import ColumnForm, as_frame, fill_frame, find_form, table_names
+from training.tables import HELD_OUT_SHARE
 
 TABLE = "table"
 TARGET = "target"
 CLASS = "class "
+FEWEST_OF_A_CLASS = 8
 Frame = pd.DataFrame | ArrayLike
 
 
@@ -94,7 +96,13 @@ class _Tabglot(BaseEstimator):  # type: ignore[misc]
             return X
         return as_frame(validate_data(self, X, reset=reset, dtype=None, ensure_all_finite="allow-nan"))
 
-    def _fit(self, frame: pd.DataFrame, target: pd.Series | None = None, kind: Kind | None = None) -> None:
+    def _fit(
+        self,
+        frame: pd.DataFrame,
+        target: pd.Series | None = None,
+        kind: Kind | None = None,
+        held_out: float = HELD_OUT_SHARE,
+    ) -> None:
         said = self.kinds or {}
         strangers = set(said) - set(frame.columns)
         if strangers:
@@ -103,18 +111,19 @@ class _Tabglot(BaseEstimator):  # type: ignore[misc]
         self.forms_ = [find_form(frame.iloc[:, j], said.get(name)) for j, name in enumerate(frame.columns)]
         table = self._table(frame)
         kinds = {name: form.kind for name, form in zip(self.names_, self.forms_, strict=True)}
+        self._target = TARGET
+        while self._target in table:  # the caller has a column of that name
+            self._target += "_"
         if target is not None and kind is not None:
-            while TARGET in table:  # the caller has a column of that name
-                table = table.rename(columns={TARGET: f"{TARGET}_"})
-                self.names_ = list(table.columns)
-                kinds = {name: form.kind for name, form in zip(self.names_, self.forms_, strict=True)}
-            table[TARGET], kinds[TARGET] = target.to_numpy(), kind
+            table[self._target], kinds[self._target] = target.to_numpy(), kind
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         with TemporaryDirectory() as folder:
             bundle = Path(folder) / "bundle"
-            named = None if target is None else TARGET
+            named = None if target is None else self._target
             try:
-                fit_bundle({TABLE: table}, bundle, target=named, kinds=kinds, seed=seed, epochs=self.epochs)
+                fit_bundle(
+                    {TABLE: table}, bundle, target=named, kinds=kinds, seed=seed, held_out=held_out, epochs=self.epochs
+                )
             except TabglotError as error:
                 raise ValueError(f"{error} (n_samples = {len(frame)}, n_features = {frame.shape[1]})") from error
             self._files = {file.name: file.read_bytes() for file in bundle.iterdir()}
@@ -160,11 +169,11 @@ class TabglotImputer(OneToOneFeatureMixin, TransformerMixin, _Tabglot):  # type:
         frame = self._read(X, reset=True)
         self._fit(frame)
         known = self.predictor_.links(TABLE)
-        self._constants = {
-            j: values[0]
-            for j, name in enumerate(self.names_)
-            if name not in known and len(values := frame.iloc[:, j].dropna().unique())
-        }
+        self._constants = {}
+        for j, name in enumerate(self.names_):
+            shares = frame.iloc[:, j].value_counts(normalize=True)
+            if name not in known and len(shares) and shares.iloc[0] > 0.5:  # free text has no usual value
+                self._constants[j] = shares.index[0]
         return self
 
     def transform(self, X: Frame) -> Any:
@@ -208,8 +217,7 @@ class _Supervised(_Tabglot):
     def _ask(self, X: Frame, interval: float | None = None) -> Prediction:
         check_is_fitted(self)
         frame = self._read(X, reset=False)
-        columns = self._columns(frame) or {TARGET: [None] * len(frame)}  # nothing of X is a feature: the usual answer
-        return self.predictor_.predict(columns, TARGET, table=TABLE, interval=interval)
+        return self.predictor_.predict(self._columns(frame), self._target, table=TABLE, interval=interval)
 
 
 class TabglotClassifier(ClassifierMixin, _Supervised):  # type: ignore[misc]
@@ -225,7 +233,9 @@ class TabglotClassifier(ClassifierMixin, _Supervised):  # type: ignore[misc]
         self.classes_, codes = np.unique(classes, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(f"y holds 1 class ({self.classes_[0]!r}); at least two classes are needed")
-        self._fit(frame, pd.Series([f"{CLASS}{code}" for code in codes]), "categorical")
+        # Of so rare a class the rows that are held out could be all.
+        held_out = 0.0 if np.bincount(codes).min() < FEWEST_OF_A_CLASS else HELD_OUT_SHARE
+        self._fit(frame, pd.Series([f"{CLASS}{code}" for code in codes]), "categorical", held_out)
         return self
 
     def predict_proba(self, X: Frame) -> NDArray[np.float64]:

@@ -2,20 +2,27 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date
+from decimal import Decimal
+from numbers import Real
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from model.codec import plain_word
 from model.schema import Kind
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnForm:
-    """What a column of a caller's frame is: its ``kind``, and for words, which of the caller's values each is."""
+    """What a column of a caller's frame is: its ``kind`` and type, and for words, which of the caller's values each
+    is. Booleans are words like others.
+    """
 
     kind: Kind
+    dtype: Any
     values: dict[str, Any] = field(default_factory=dict)
 
     def read(self, cells: pd.Series) -> pd.Series:
@@ -24,25 +31,48 @@ class ColumnForm:
             return pd.Series(pd.to_datetime(cells, utc=True).dt.tz_localize(None).to_numpy())
         if self.kind != "categorical":
             return pd.Series(pd.to_numeric(cells).to_numpy(dtype=np.float64, na_value=np.nan))
-        return pd.Series([None if missing else str(cell) for cell, missing in zip(cells, cells.isna(), strict=True)])
+        return pd.Series(
+            [None if no else word_of(cell) for cell, no in zip(cells, cells.isna(), strict=True)], dtype=object
+        )
 
-    def show(self, answers: Sequence[Any], like: pd.Series) -> Any:
-        """Answers as the caller's column has its cells."""
+    def fill(self, cells: pd.Series, rows: NDArray[np.int64], answers: Sequence[Any]) -> pd.Series:
+        """The caller's cells with answers in some rows, in the column's own type where it can hold them."""
         if self.kind == "datetime":
-            dates = pd.to_datetime(pd.Series(answers, dtype=object), utc=True, format="ISO8601")
-            zone = getattr(like.dtype, "tz", None)
-            return dates.dt.tz_localize(None) if zone is None else dates.dt.tz_convert(zone)
-        return answers if self.kind != "categorical" else [self.values[answer] for answer in answers]
+            return self._fill_dates(cells, rows, answers)
+        if self.kind != "categorical":
+            numbers = pd.to_numeric(cells).to_numpy(dtype=np.float64, na_value=np.nan).copy()
+            numbers[rows] = answers
+            return pd.Series(numbers, index=cells.index)
+        words = cells.astype(object)
+        words.iloc[rows] = [self.values.get(word_of(answer), answer) for answer in answers]
+        if isinstance(cells.dtype, pd.CategoricalDtype):
+            known = cells.cat.categories
+            return words.astype(pd.CategoricalDtype([*known, *(w for w in words.dropna().unique() if w not in known)]))
+        try:
+            return words.astype(self.dtype)
+        except (TypeError, ValueError):  # holes that stay, words never seen
+            return words
+
+    def _fill_dates(self, cells: pd.Series, rows: NDArray[np.int64], answers: Sequence[Any]) -> pd.Series:
+        dates = pd.to_datetime(cells, utc=True).copy()
+        dates.iloc[rows] = pd.to_datetime(pd.Index(answers), utc=True, format="ISO8601")
+        zone = getattr(self.dtype, "tz", None)
+        return dates.dt.tz_localize(None) if zone is None else dates.dt.tz_convert(zone)
+
+
+def word_of(value: Any) -> str:
+    """A value as the word it is in a table."""
+    return plain_word(str(value).strip())
 
 
 def find_form(cells: pd.Series, kind: Kind | None) -> ColumnForm:
     """What a column is, as its type says: text that holds nothing but numbers stays text."""
     if kind is None:
         kind = _kind_of(cells)
-    if kind != "categorical":
-        return ColumnForm(kind)
+    if kind not in ("categorical", "boolean"):
+        return ColumnForm(kind, cells.dtype)
     known = cells[cells.notna()]
-    return ColumnForm(kind, {str(value): value for value in known.unique()})
+    return ColumnForm("categorical", cells.dtype, {word_of(value): value for value in known.unique()})
 
 
 def _kind_of(cells: pd.Series) -> Kind:
@@ -53,8 +83,12 @@ def _kind_of(cells: pd.Series) -> Kind:
     if pd.api.types.is_datetime64_any_dtype(cells.dtype):
         return "datetime"
     known = cells[cells.notna()]
-    plain = cells.dtype == object and len(known) > 0
-    return "numeric" if plain and all(type(cell) in (int, float) for cell in known) else "categorical"
+    if cells.dtype != object or len(known) == 0:
+        return "categorical"
+    if all(isinstance(cell, date) for cell in known):
+        return "datetime"
+    plain = all(isinstance(cell, Real | Decimal) and not isinstance(cell, bool | np.bool_) for cell in known)
+    return "numeric" if plain else "categorical"
 
 
 def as_frame(table: NDArray[Any]) -> pd.DataFrame:
@@ -78,20 +112,8 @@ def fill_frame(
         cells = frame.iloc[:, j]
         if j in answers:
             rows, values = answers[j]
-            cells = _fill(cells, rows, forms[j].show(values, cells), forms[j].kind)
+            cells = forms[j].fill(cells, rows, values)
         filled[j] = cells
     whole = pd.DataFrame(filled, index=frame.index)
     whole.columns = frame.columns
     return whole
-
-
-def _fill(cells: pd.Series, rows: NDArray[np.int64], values: Any, kind: Kind) -> pd.Series:
-    if kind in ("numeric", "ordinal"):
-        numbers = pd.to_numeric(cells).to_numpy(dtype=np.float64, na_value=np.nan).copy()
-        numbers[rows] = values
-        return pd.Series(numbers, index=cells.index)
-    filled = cells.copy()
-    if kind == "categorical" and not isinstance(cells.dtype, pd.CategoricalDtype):
-        filled = filled.astype(object)
-    filled.iloc[rows] = values
-    return filled if kind == "datetime" or filled.isna().any() else filled.astype(cells.dtype)

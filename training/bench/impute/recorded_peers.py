@@ -128,7 +128,7 @@ def record(method: str, n_seeds: int, ledger: Ledger) -> list[Record]:
         for i, metric in enumerate(METRICS[: len(figures)]):
             of_tables = {name: [figures[i] for figures in some] for name, some in found.items()}
             records += [average(STUDY, f"{name}, {case}", method, metric, of) for name, of in of_tables.items()]
-            means = np.mean(list(of_tables.values()), axis=0).tolist()
+            means = np.nanmean(list(of_tables.values()), axis=0).tolist()
             records.append(average(STUDY, f"{MEAN}, {case}", method, metric, means))
     return records
 

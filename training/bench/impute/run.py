@@ -1,4 +1,5 @@
-"""How well are holes filled? Ours beside other imputers: same rows, same holes, same run.
+"""How well are holes filled? Ours beside other imputers: same rows, same holes, same run, but for recorded ones,
+which may have fewer seeds.
 
 Tables are split; holes are made in both parts; imputers are fitted on the training rows as they then are, and
 fill the others. Settings were chosen without the test rows.
@@ -130,7 +131,8 @@ def _show(case: str, records: Sequence[Record], names: Sequence[str]) -> str:
         for name in names:
             both = [value.get((method, name, metric)) for metric in ("nrmse", "accuracy")]
             cells.append(" / ".join(f"{r.value:.3f}" for r in both if r is not None))
-        mark = "" if value[method, MEAN, "nrmse"].source == "run" else " (recorded)"
+        one = value[method, MEAN, "nrmse"]
+        mark = "" if one.source == "run" else f" (recorded, {one.seeds} seed(s))"
         rows.append([method + mark, *cells])
     ours = {r.metric: r.value for r in records if r.method == OURS and r.case.startswith(MEAN)}
     trust = (
