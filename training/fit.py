@@ -129,7 +129,7 @@ def _start(dataset: Dataset, settings: FitSettings, beside: Sequence[Dataset]) -
         target = dataset.schema.index[dataset.target]
         if not dataset.schema.features[target].is_number:
             # A word to which the network gives most of its attention: it leans on the linear expert where that helps,
-            # and two members of every four find all by themselves: they learn what the law would have told them of others.
+            # and two members of every four find all by themselves: they learn what the law would have told.
             network.lean.data[:, target, 1] = 0.0
             network.hears[2::4] = network.hears[3::4] = 0.0
     return network
