@@ -39,6 +39,7 @@ from training.tables import HELD_OUT_SHARE
 TABLE = "table"
 TARGET = "target"
 CLASS = "class "
+# With fewer rows of a class than this none are held out: they could be all.
 FEWEST_OF_A_CLASS = 8
 Frame = pd.DataFrame | ArrayLike
 
@@ -159,8 +160,8 @@ def _write_files(files: dict[str, bytes], folder: Path) -> None:
 class TabglotImputer(OneToOneFeatureMixin, TransformerMixin, _Tabglot):  # type: ignore[misc]
     """Fill the holes of tables with numbers, dates and words.
 
-    A frame gives a frame, an array an array. Columns that were constant are filled with their only value; in
-    columns that had none there is nothing to fill in. ``kinds`` says what columns are where their types do not:
+    A frame gives a frame, an array an array. Columns that were constant, or nearly, are filled with their usual value;
+    those that had none, and free text, are left. ``kinds`` says what columns are where their types do not:
     "numeric", "ordinal", "categorical", "datetime". ``epochs``: how long is learnt; None chooses.
     """
 
@@ -233,7 +234,6 @@ class TabglotClassifier(ClassifierMixin, _Supervised):  # type: ignore[misc]
         self.classes_, codes = np.unique(classes, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(f"y holds 1 class ({self.classes_[0]!r}); at least two classes are needed")
-        # Of so rare a class the rows that are held out could be all.
         held_out = 0.0 if np.bincount(codes).min() < FEWEST_OF_A_CLASS else HELD_OUT_SHARE
         self._fit(frame, pd.Series([f"{CLASS}{code}" for code in codes]), "categorical", held_out)
         return self
