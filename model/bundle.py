@@ -22,6 +22,7 @@ from model.arrays import pack_arrays, unpack_arrays
 from model.calibration import Calibration, calibration_of
 from model.errors import BundleError, FamilyError
 from model.linear import LinearExpert, expert_from_arrays
+from model.portrait_files import Linking, linking_of
 from model.schema import Schema, feature_from_json, features_to_json, table_from_json, table_to_json
 
 Part = TypeVar("Part")
@@ -29,9 +30,10 @@ FORMAT = 2
 MANIFEST = "bundle.json"
 NETWORK = "model.onnx"
 ENCODINGS = "encodings.npy"
-# Only where there is a linear expert, and where rows were held out to calibrate on.
+# Only where there is a linear expert, and where rows were held out to calibrate on; older bundles have no linking.
 EXPERT = "expert.npz"
 CALIBRATION = "calibration.npz"
+LINKING = "linking.npz"
 SEAL, NO_SEAL = "seal", "0" * 64
 # A manifest larger than this is no manifest; the network may be large.
 MOST_MANIFEST_BYTES = 64 << 20
@@ -47,6 +49,7 @@ class Bundle:
     encodings: NDArray[np.float32]
     expert: LinearExpert | None = None
     calibration: Calibration | None = None
+    linking: Linking | None = None
 
     @property
     def name(self) -> str:
@@ -71,9 +74,7 @@ def check_free(out: Path, *, replace: bool = False) -> None:
             raise BundleError(f"{out} exists already; choose another --out{hint}")
         if not is_bundle:
             raise BundleError(f"{out} is no bundle: it will not be replaced; choose another --out")
-    parent = out.absolute().parent
-    while not os.path.lexists(parent):
-        parent = parent.parent
+    parent = next(p for p in out.absolute().parents if os.path.lexists(p))
     if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
         raise BundleError(f"{out} cannot be written: {parent} is no directory that may be written to")
 
@@ -87,6 +88,7 @@ def write_bundle(
     encodings: NDArray[np.float32],
     expert: LinearExpert | None = None,
     calibration: Calibration | None = None,
+    linking: Linking | None = None,
     replace: bool = False,
 ) -> Bundle:
     """Write a bundle directory; ``facts`` are the manifest's own keys (name, created, seed, ...)."""
@@ -95,7 +97,7 @@ def write_bundle(
     array = io.BytesIO()
     np.save(array, encodings.astype(np.float32), allow_pickle=False)
     files = {NETWORK: network, ENCODINGS: array.getvalue()}
-    for name, part in ((EXPERT, expert), (CALIBRATION, calibration)):
+    for name, part in ((EXPERT, expert), (CALIBRATION, calibration), (LINKING, linking)):
         if part is not None:
             files[name] = pack_arrays(part.to_arrays())
     manifest = {
@@ -107,7 +109,7 @@ def write_bundle(
     }
     content = write_manifest(manifest)
     _write_aside(out, {**files, MANIFEST: content})
-    return Bundle(json.loads(content), schema, network, encodings, expert, calibration)
+    return Bundle(json.loads(content), schema, network, encodings, expert, calibration, linking)
 
 
 def write_manifest(manifest: Mapping[str, Any]) -> bytes:
@@ -214,7 +216,8 @@ def read_bundle(path: Path) -> Bundle:
         raise BundleError(f"{path}: {ENCODINGS} has {len(encodings)} rows for {len(features)} features")
     expert = _read_part(path, manifest, schema, EXPERT, expert_from_arrays)
     calibration = _read_part(path, manifest, schema, CALIBRATION, calibration_of)
-    return Bundle(manifest, schema, files[NETWORK], encodings, expert, calibration)
+    linking = _read_part(path, manifest, schema, LINKING, linking_of)
+    return Bundle(manifest, schema, files[NETWORK], encodings, expert, calibration, linking)
 
 
 def _read_part(

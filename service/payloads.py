@@ -57,11 +57,17 @@ class AuditAsk(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class MatchAsk(msgspec.Struct, forbid_unknown_fields=True):
-    """Which columns of these rows, of a table never fitted, are which columns of the table ``left``?"""
+    """Which columns of these rows, of a table never fitted, are which columns of the table ``left``?
+
+    ``names``: whether columns of the same name are taken for the same, and names count at all. Pairs less likely
+    than ``least`` are no match.
+    """
 
     left: str
     rows: list[Row]
     model: str | None = None
+    names: bool = True
+    least: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)] = 0.5
 
 
 class ActivateAsk(msgspec.Struct, forbid_unknown_fields=True):

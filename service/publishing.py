@@ -13,12 +13,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 
-from model.bundle import CALIBRATION, ENCODINGS, EXPERT, MANIFEST, NETWORK, read_bundle
+from model.bundle import CALIBRATION, ENCODINGS, EXPERT, LINKING, MANIFEST, NETWORK, read_bundle
 from model.errors import BundleError
 from model.runtime import Predictor
 from service.registry import ModelRecord, Registry
 
-FILES = (MANIFEST, NETWORK, ENCODINGS, EXPERT, CALIBRATION)
+FILES = (MANIFEST, NETWORK, ENCODINGS, EXPERT, CALIBRATION, LINKING)
 # A name is also a folder and a part of addresses.
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 ASIDE = ".publishing-"

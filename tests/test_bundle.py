@@ -34,7 +34,7 @@ def test_the_manifest_says_all_that_the_contract_lists(small_bundle):
     manifest = json.loads((small_bundle / "bundle.json").read_text())
     for key in ("format", "name", "created", "seed", "preset", "tables", "features", "training", "metrics", "files"):
         assert key in manifest
-    assert set(manifest["files"]) == {"model.onnx", "encodings.npy", "expert.npz", "calibration.npz"}
+    assert set(manifest["files"]) == {"model.onnx", "encodings.npy", "expert.npz", "calibration.npz", "linking.npz"}
     for name, digest in manifest["files"].items():
         assert hashlib.sha256((small_bundle / name).read_bytes()).hexdigest() == digest
     feature = manifest["features"][0]

@@ -315,7 +315,7 @@ def test_links_and_devices_of_other_names_are_never_made(first, small_bundle):
     answer = first.client.post("/models", content=tar_with(small_bundle, *strays), headers=TAR)
     assert answer.status_code == 201
     assert sorted(path.name for path in (first.home / "store" / "small@1").iterdir()) == [
-        "bundle.json", "calibration.npz", "encodings.npy", "expert.npz", "model.onnx",
+        "bundle.json", "calibration.npz", "encodings.npy", "expert.npz", "linking.npz", "model.onnx",
     ]  # fmt: skip
 
 

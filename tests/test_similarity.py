@@ -5,7 +5,7 @@ import pytest
 
 from model.analogy import find_analogy
 from model.errors import AskError
-from model.similarity import find_similar, match_rows, match_tables, project, unit_vectors
+from model.similarity import find_similar, project, unit_vectors
 
 
 def test_every_feature_is_most_like_itself(predictor):
@@ -18,27 +18,6 @@ def test_every_feature_is_most_like_itself(predictor):
 def test_no_more_similar_features_than_there_are(predictor):
     n_features = len(predictor.schema.features)
     assert len(find_similar(predictor.bundle, "weight", 10_000)) == n_features - 1
-
-
-def test_numbers_never_pair_with_words(predictor):
-    kinds = {feature.name: feature.is_number for feature in predictor.schema.features}
-    left, right = predictor.links("auto"), predictor.links("epa2021")
-    for pair in match_tables(predictor.bundle, left, right):
-        assert kinds[left[pair.left].feature] == kinds[right[pair.right].feature]
-
-
-def test_new_rows_are_matched_by_their_values_in_the_tables_unit(predictor):
-    rng = np.random.default_rng(0)
-    columns = {
-        "x": (rng.normal(3.0, 0.8, 200)).tolist(),
-        "y": rng.choice(["1", "2", "3"], 200, p=[0.6, 0.2, 0.2]).tolist(),
-        "z": [None] * 200,
-    }
-    pairs = {pair.right: pair.left for pair in match_rows(predictor.bundle, predictor.links("mtcars"), columns)}
-    assert pairs["x"] == "wt"
-    assert "z" not in pairs
-    pairs = {pair.right: pair.left for pair in match_rows(predictor.bundle, predictor.links("auto"), columns)}
-    assert pairs["y"] == "origin"
 
 
 def test_the_map_does_not_turn_over(predictor):

@@ -12,6 +12,7 @@ from model.network import MoeNetwork
 from model.runtime import Predictor
 from training.calibrating import calibrate
 from training.fit import Fitted
+from training.linking import link_tables
 from training.parallel import n_cores
 from training.report import Score, score_tables
 from training.tables import Dataset
@@ -25,8 +26,8 @@ def bundle_fitted(fitted: Fitted, dataset: Dataset, out: Path, *, force: bool = 
     network, schema = fitted.network, dataset.schema
     content = export_onnx(network, schema.digest())
     check_parity(network, content, [(t.columns, t.positions[:PARITY_ROWS]) for t in dataset.tables])
-    # Members live in spaces of their own: side by side, their cosines average.
-    encodings = network.encoding.detach().cpu().movedim(0, 1).flatten(1).numpy()
+    # What the network keeps of a feature serves its answers; what features have in common is found by itself.
+    linking, encodings = link_tables(dataset)
     facts = _facts(fitted, dataset)
     draft = Bundle(facts, schema, content, encodings, fitted.expert)
     predictor = Predictor(draft, threads=n_cores())
@@ -41,6 +42,7 @@ def bundle_fitted(fitted: Fitted, dataset: Dataset, out: Path, *, force: bool = 
         encodings=encodings,
         expert=fitted.expert,
         calibration=calibration,
+        linking=linking,
         replace=force,
     )
     return bundle, scores

@@ -1,6 +1,6 @@
 """GET /encodings and what is read off them: likeness, matches, a map, analogies."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -10,15 +10,17 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
+from model.agreement import agreement
 from model.analogy import find_analogy
 from model.errors import AskError
 from model.requests import nearest
 from model.schema import Link
-from model.similarity import Pair, find_similar, match_rows, match_tables, project
+from model.similarity import find_similar, project
+from model.table_matching import Found, Matching, match_rows, match_tables
 from service.documents import gives, takes
 from service.errors import ProblemError
 from service.live import Served
-from service.payloads import MatchAsk, Row, check_rows, decoder, to_columns
+from service.payloads import MatchAsk, check_rows, decoder, to_columns
 from service.routes import examples
 from service.serving import Serving, answer_json, read_json
 from service.shapes import AnalogyAnswer, EncodingsAnswer, MapAnswer, MatchesAnswer, SimilarAnswer
@@ -26,10 +28,12 @@ from service.shapes import AnalogyAnswer, EncodingsAnswer, MapAnswer, MatchesAns
 MATCH = decoder(MatchAsk)
 ERRORS = (404, 422, 503)
 # Every column of the new table is compared with every column of the known one.
-MOST_COLUMNS = 2000
+MOST_COLUMNS = 500
 Model = Annotated[str | None, Query(description="NAME or NAME@VERSION; default: the active model")]
 Table = Annotated[str | None, Query(description="a table: only its columns' features")]
 Count = Annotated[int, Query(ge=1, le=1000, description="how many")]
+Names = Annotated[bool, Query(description="whether names of columns count")]
+Least = Annotated[float, Query(ge=0.0, le=1.0, description="pairs less likely than this are no match")]
 Term = Annotated[str, Query(description="feature=value")]
 Name = Annotated[str, Query(description="a feature, or, with a table, one of its columns")]
 
@@ -58,8 +62,8 @@ class EncodingRoutes:
         name = _resolve(served, feature, self.serving.live.state.links(served, table))
         tables = self._tables(served)
         shown = [
-            {"feature": other, "tables": tables.get(other, []), "similarity": likeness}
-            for other, likeness in find_similar(served.predictor.bundle, name, k)
+            {"feature": other, "tables": tables.get(other, []), "similarity": likeness, "sign": sign}
+            for other, likeness, sign in find_similar(served.predictor.bundle, name, k)
         ]
         return answer_json({"model": served.ref, "feature": name, "similar": shown})
 
@@ -70,12 +74,14 @@ class EncodingRoutes:
         shown = [{**_show(served, name, tables), "x": points[i][0], "y": points[i][1]} for name, i in index.items()]
         return answer_json({"model": served.ref, "points": shown})
 
-    async def matches(self, request: Request, left: str, right: str, model: Model = None) -> Response:
+    async def matches(
+        self, request: Request, *, left: str, right: str, names: Names = True, least: Least = 0.5, model: Model = None
+    ) -> Response:
         served = await self.serving.live.get(model)
         state = self.serving.live.state
         tables = state.links(served, left), state.links(served, right)
-        pairs = await self.serving.bulk.run(request, match_tables, served.predictor.bundle, *tables)
-        return _answer_pairs(served, pairs)
+        shown = await self.serving.bulk.run(request, _match_known, served, *tables, names, least)
+        return answer_json({"model": served.ref, **shown})
 
     async def match_rows(self, request: Request) -> Response:
         body = await read_json(request)
@@ -85,8 +91,8 @@ class EncodingRoutes:
             raise ProblemError(422, "rows is empty: send some rows of the new table")
         served = await self.serving.live.get(ask.model)
         links = self.serving.live.state.links(served, ask.left)
-        pairs = await self.serving.bulk.run(request, _match, served, links, ask.rows)
-        return _answer_pairs(served, pairs)
+        shown = await self.serving.bulk.run(request, _match_new, served, links, ask)
+        return answer_json({"model": served.ref, **shown})
 
     async def analogy(
         self, request: Request, *, a: Term, b: Term, c: Term, k: Count = 5, model: Model = None
@@ -164,13 +170,49 @@ def _show(served: Served, name: str, tables: Mapping[str, list[str]]) -> dict[st
     return {"feature": name, "kind": schema.features[schema.index[name]].kind, "tables": tables.get(name, [])}
 
 
-def _match(served: Served, links: Mapping[str, Link], rows: list[Row]) -> list[Pair]:
-    names = set().union(*rows)
+def _match_known(
+    served: Served, left: Mapping[str, Link], right: Mapping[str, Link], names: bool, least: float
+) -> dict[str, Any]:
+    matching = match_tables(served.predictor.bundle, left, right, read_names=names, least=least)
+    pairs = []
+    for found in matching.pairs:
+        features = left[found.left].feature, right[found.right].feature
+        agree = agreement(served.predictor, *features) if features[0] != features[1] else None
+        pairs.append(_show_pair(found, {**found.evidence, "predictions": agree}))
+    return {"matches": pairs, "unmatched": {"left": matching.left, "right": matching.right}}
+
+
+def _match_new(served: Served, links: Mapping[str, Link], ask: MatchAsk) -> dict[str, Any]:
+    names = set().union(*ask.rows)
     if len(names) > MOST_COLUMNS:
         raise ProblemError(422, f"the rows have {len(names)} columns; at most {MOST_COLUMNS} are matched")
-    return match_rows(served.predictor.bundle, links, to_columns(rows, names))
+    columns = to_columns(ask.rows, names)
+    matching = match_rows(served.predictor.bundle, links, columns, read_names=ask.names, least=ask.least)
+    return {
+        "matches": [_show_pair(found, found.evidence) for found in matching.pairs],
+        "unmatched": {"left": matching.left, "right": matching.right},
+        "placed": [{"column": column, "encoding": at.tolist()} for column, at in matching.encodings.items()],
+        "schema": {"columns": _suggest(matching, links)},
+    }
 
 
-def _answer_pairs(served: Served, pairs: Sequence[Pair]) -> Response:
-    shown = [{"left": pair.left, "right": pair.right, "similarity": pair.similarity} for pair in pairs]
-    return answer_json({"model": served.ref, "matches": shown})
+def _suggest(matching: Matching, links: Mapping[str, Link]) -> dict[str, Any]:
+    """What PUT /schemas would take: every matched column whose cells can be read as the feature's."""
+    return {
+        found.right: {"feature": links[found.left].feature, "scale": found.unit[0], "offset": found.unit[1]}
+        for found in matching.pairs
+        if found.unit is not None
+    }
+
+
+def _show_pair(found: Found, evidence: Mapping[str, float | None]) -> dict[str, Any]:
+    scale, offset = found.unit or (None, None)
+    return {
+        "left": found.left,
+        "right": found.right,
+        "similarity": found.probability,
+        "sign": found.sign,
+        "evidence": evidence,
+        "scale": scale,
+        "offset": offset,
+    }

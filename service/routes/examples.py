@@ -78,13 +78,28 @@ MODEL: dict[str, Any] = {
     "metrics": {"held_out": []},
 }
 MATCH: dict[str, Any] = {"left": "auto", "rows": [{"kilos": 3504, "cyls": 8}, {"kilos": 2100, "cyls": 4}]}
-MATCHES: dict[str, Any] = {"model": "cars@1", "matches": [{"left": "weight", "right": "wt", "similarity": 1.0}]}
+_PAIR = {
+    "left": "weight",
+    "right": "kilos",
+    "similarity": 0.97,
+    "sign": 1,
+    "evidence": {"encoding": 0.93, "values": -0.4, "repeats": 2.1, "shared": 9.5, "company": 14.2, "names": -0.8},
+    "scale": 2.204623,
+    "offset": 0.0,
+}
+MATCHES: dict[str, Any] = {
+    "model": "cars@1",
+    "matches": [_PAIR],
+    "unmatched": {"left": ["origin"], "right": []},
+    "placed": [{"column": "kilos", "encoding": [0.4, -0.1]}],
+    "schema": {"columns": {"kilos": {"feature": "weight", "scale": 2.204623, "offset": 0.0}}},
+}
 _FEATURE = {"feature": "weight", "kind": "numeric", "tables": ["auto", "mtcars"]}
 ENCODINGS: dict[str, Any] = {"model": "cars@1", "dimension": 2, "features": [{**_FEATURE, "encoding": [0.1, -0.2]}]}
 SIMILAR: dict[str, Any] = {
     "model": "cars@1",
     "feature": "weight",
-    "similar": [{"feature": "displacement", "tables": ["auto"], "similarity": 0.7}],
+    "similar": [{"feature": "displacement", "tables": ["auto"], "similarity": 0.7, "sign": 1}],
 }
 MAP: dict[str, Any] = {"model": "cars@1", "points": [{**_FEATURE, "x": 0.3, "y": -1.2}]}
 ANALOGY: dict[str, Any] = {

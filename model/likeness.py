@@ -1,0 +1,194 @@
+"""How alike two columns are by themselves: their values, how often those repeat, their names.
+
+All as logarithms of odds, or as odds, for every pair of columns of two tables: axis letters as in model.matching.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model.portraits import N_REPEATS, Portrait
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+# The same column moves so much from table to table, whatever shared columns do; and differs so much in each of the
+# figures of its repeats.
+USUAL_MOVE = 0.03
+USUAL_REPEATS = np.asarray([0.3, 0.3, 0.15, 0.15, 0.05])
+TURNED_REPEATS = np.asarray([1.0, 1.0, -1.0, 1.0, 1.0])
+# Shares of more rows than this are not told apart any finer: tables differ for more reasons than chance.
+MOST_COUNTED = 200.0
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """How much likelier the values are if two columns are the same than if not, (L, R): kept, in another unit."""
+
+    kept: Floats
+    rescaled: Floats
+
+
+def compare_values(
+    left: Portrait, right: Portrait, rows: Integers, columns: Integers, *, chance: float, moved: float
+) -> Values:
+    """Of every pair of columns; a pair of a number and a word says nothing."""
+    kept, rescaled = np.ones((len(rows), len(columns))), np.zeros((len(rows), len(columns)))
+    plain = _distances(left.quantiles[rows], right.quantiles[columns])
+    shape = _distances(_own_units(left.quantiles[rows]), _own_units(right.quantiles[columns]))
+    for i, a in enumerate(rows):
+        for j, b in enumerate(columns):
+            mine, theirs = left.words[a], right.words[b]
+            if mine is None and theirs is None:
+                kept[i, j], rescaled[i, j] = _odds(plain[i, j], chance, moved), _odds(shape[i, j], chance, moved)
+            elif mine is None or theirs is None:
+                rescaled[i, j] = 1.0
+            else:
+                kept[i, j] = _odds(_word_distance(left, int(a), right, int(b)), chance * len(mine), moved)
+    return Values(kept, rescaled)
+
+
+def distance_moved(left: Portrait, right: Portrait, shared: Sequence[tuple[int, int]], chance: float) -> float:
+    """The mean square of how far shared columns have moved from table to table, beyond chance."""
+    moved = [USUAL_MOVE**2] * 2
+    for a, b in shared:
+        mine, theirs = left.words[a], right.words[b]
+        if mine is None and theirs is None:
+            distance = float(_distances(left.quantiles[[a]], right.quantiles[[b]])[0, 0])
+            moved.append(max(distance**2 - chance / 2, 0.0))
+        elif mine is not None and theirs is not None:
+            moved.append(max(_word_distance(left, a, right, b) ** 2 - chance / 2 * len(mine), 0.0))
+    return float(np.mean(moved))
+
+
+def _odds(distance: float, chance: float, moved: float) -> float:
+    """How much likelier a distance of two distributions (0 to 1) is for the same column than for any two."""
+    variance = chance / 2 + moved
+    return float((1.0 + distance * distance / variance / 4.0) ** -2.5 * 0.75 / np.sqrt(variance))
+
+
+def _distances(mine: Floats, theirs: Floats) -> Floats:
+    """The largest distance of two distribution functions, given by quantiles (L, Q) and (R, Q): (L, R).
+
+    Values shared by many cells count half below and half above themselves.
+    """
+    n = mine.shape[1]
+    own = [[_below(row, row) for row in side] for side in (mine, theirs)]
+    far = np.zeros((len(mine), len(theirs)))
+    for i, x in enumerate(mine):
+        for j, y in enumerate(theirs):
+            there, back = np.abs(_below(y, x) - own[0][i]).max(), np.abs(_below(x, y) - own[1][j]).max()
+            far[i, j] = max(there, back) / n
+    return far
+
+
+def _below(column: Floats, at: Floats) -> Floats:
+    """How many of a column's quantiles lie below each value, equal ones counted half."""
+    return np.asarray((np.searchsorted(column, at, "left") + np.searchsorted(column, at, "right")) / 2)
+
+
+def _own_units(quantiles: Floats) -> Floats:
+    """Each column from its median, in units of the distance between its quartiles."""
+    k = quantiles.shape[1] // 4
+    middle = quantiles[:, 2 * k, None]
+    width = np.maximum(quantiles[:, 3 * k] - quantiles[:, k], (quantiles[:, -2] - quantiles[:, 1]) / 4)
+    return np.asarray((quantiles - middle) / np.maximum(width, 1e-12)[:, None])
+
+
+def _word_distance(left: Portrait, a: int, right: Portrait, b: int) -> float:
+    """The share of cells whose word the other column does not have as often."""
+    other = dict(zip(right.words[b] or (), right.shares[b], strict=False))
+    common = sum(
+        min(share, other.get(word, 0.0)) for word, share in zip(left.words[a] or (), left.shares[a], strict=False)
+    )
+    return max(1.0 - float(common), 0.0)
+
+
+def compare_repeats(left: Portrait, right: Portrait, rows: Integers, columns: Integers, freedom: float) -> Floats:
+    """How alike the columns repeat their values, as logarithms of odds, (L, R, T)."""
+    mine, theirs = left.repeats[rows], right.repeats[columns]
+    chance = 4.0 / max(left.rows, 1) + 4.0 / max(right.rows, 1)
+    both = np.zeros((len(mine), len(theirs), 2))
+    for t, turn in enumerate((np.ones(N_REPEATS), TURNED_REPEATS)):
+        other = theirs * turn
+        wide = (mine.var(axis=0) + other.var(axis=0)) / 2 + USUAL_REPEATS**2
+        same = _log_student(mine[:, None] - other, USUAL_REPEATS**2 + chance, freedom)
+        alone = [_log_student(side - side.mean(axis=0), wide, freedom) for side in (mine, other)]
+        both[:, :, t] = (same - (alone[0][:, None] + alone[1]) / 2).sum(axis=2)
+    return both
+
+
+def _log_student(x: Floats, variance: Floats, freedom: float) -> Floats:
+    """The logarithm of Student's density, up to a constant."""
+    return np.asarray(-0.5 * (freedom + 1.0) * np.log1p(x * x / variance / freedom) - 0.5 * np.log(variance))
+
+
+def compare_levels(left: Portrait, right: Portrait, rows: Integers, columns: Integers) -> Floats:
+    """How much likelier the shares of words, or of a number's few levels in their order, are if drawn from one law
+    than from two, as logarithms, (L, R, T). Words are compared by how frequent they are: they may be recoded.
+    """
+    both = np.zeros((len(rows), len(columns), 2))
+    n, m = min(float(left.rows), MOST_COUNTED), min(float(right.rows), MOST_COUNTED)
+    for i, a in enumerate(rows):
+        mine = left.shares[a][left.shares[a] > 0]
+        for j, b in enumerate(columns):
+            theirs = right.shares[b][right.shares[b] > 0]
+            is_signed = bool(left.signed[a])
+            if not len(mine) or not len(theirs) or is_signed != right.signed[b]:
+                continue
+            if is_signed and len(mine) != len(theirs):
+                continue
+            size = max(len(mine), len(theirs))
+            x, y = (np.pad(counts, (0, size - len(counts))) for counts in (n * mine, m * theirs))
+            both[i, j, 0] = _same_law(x, y)
+            both[i, j, 1] = _same_law(x, y[::-1]) if is_signed else 0.0
+    return both
+
+
+def _same_law(x: Floats, y: Floats) -> float:
+    return _log_evidence(x + y) - _log_evidence(x) - _log_evidence(y)
+
+
+def _log_evidence(counts: Floats) -> float:
+    """The logarithm of the probability of counts if all laws are equally likely beforehand."""
+    from scipy.special import gammaln  # a heavy import that only this needs
+
+    return float(gammaln(len(counts)) - gammaln(len(counts) + counts.sum()) + gammaln(counts + 1.0).sum())
+
+
+def compare_names(left: Sequence[str], right: Sequence[str], rows: Integers, columns: Integers) -> Floats:
+    """How alike names are, from -0.25 (nothing in common) to 1 (the same words), (L, R)."""
+    alike = np.asarray([[_name_likeness(left[a], right[b]) for b in columns] for a in rows])
+    return np.asarray(alike.reshape(len(rows), len(columns)) * 1.25 - 0.25)
+
+
+@lru_cache(maxsize=100_000)
+def _name_likeness(a: str, b: str) -> float:
+    mine, theirs = _split(a), _split(b)
+    if not mine or not theirs:
+        return 0.0
+    best = [[_word_likeness(x, y) for y in theirs] for x in mine]
+    there, back = sum(max(row) for row in best), sum(max(column) for column in zip(*best, strict=True))
+    return float(there + back) / (len(mine) + len(theirs))
+
+
+def _split(name: str) -> tuple[str, ...]:
+    """The words of a name: engineSize, engine_size and Engine.Size have the same two."""
+    spaced = re.sub(r"([a-z])([A-Z])", r"\1 \2", name)
+    return tuple(re.findall(r"[a-z]+|[0-9]+", spaced.lower()))
+
+
+def _word_likeness(a: str, b: str) -> float:
+    """1 for the same word, less for one that starts with the other, or leaves letters out (wt, weight)."""
+    if a == b:
+        return 1.0
+    short, long = sorted((a, b), key=len)
+    if len(short) < 2 or short[0] != long[0]:
+        return 0.0
+    if long.startswith(short):
+        return 0.9 if len(short) > 2 else 0.5
+    letters = iter(long)
+    return 0.6 if all(letter in letters for letter in short) else 0.0
