@@ -15,13 +15,19 @@ from model.portraits import N_REPEATS, Portrait
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
-# The same column moves so much from table to table, whatever shared columns do; and differs so much in each of the
-# figures of its repeats.
-USUAL_MOVE = 0.03
-USUAL_REPEATS = np.asarray([0.3, 0.3, 0.15, 0.15, 0.05])
+# The same column's distribution may move from table to table: hardly (halves of one table) or far (other times, other
+# places). How far is learnt from the columns that are shared.
+MOVES = np.asarray([0.02, 0.05, 0.12, 0.3])
+# The same column differs so much in each of the figures of its repeats.
+USUAL_REPEATS = np.asarray([0.3, 0.3, 0.15, 0.15, 0.15])
 TURNED_REPEATS = np.asarray([1.0, 1.0, -1.0, 1.0, 1.0])
+# Distances of any two columns pile up near 1, as a power of the distance: no less and no more than this; but now and
+# then two columns have the same values by chance.
+LEAST_POWER, MOST_POWER, BY_CHANCE = 0.0, 5.0, 0.05
 # Shares of more rows than this are not told apart any finer: tables differ for more reasons than chance.
 MOST_COUNTED = 200.0
+# So many columns show how far apart a table's columns are.
+MOST_COMPARED = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,41 +39,62 @@ class Values:
 
 
 def compare_values(
-    left: Portrait, right: Portrait, rows: Integers, columns: Integers, *, chance: float, moved: float
+    left: Portrait, right: Portrait, rows: Integers, columns: Integers, *, chance: float, moves: Floats
 ) -> Values:
     """Of every pair of columns; a pair of a number and a word says nothing."""
     kept, rescaled = np.ones((len(rows), len(columns))), np.zeros((len(rows), len(columns)))
     plain = _distances(left.quantiles[rows], right.quantiles[columns])
     shape = _distances(_own_units(left.quantiles[rows]), _own_units(right.quantiles[columns]))
+    power = _usual_power(left, right)
     for i, a in enumerate(rows):
         for j, b in enumerate(columns):
             mine, theirs = left.words[a], right.words[b]
             if mine is None and theirs is None:
-                kept[i, j], rescaled[i, j] = _odds(plain[i, j], chance, moved), _odds(shape[i, j], chance, moved)
+                kept[i, j] = _odds(plain[i, j], chance, moves, power)
+                rescaled[i, j] = _odds(shape[i, j], chance, moves, 0.0)
             elif mine is None or theirs is None:
                 rescaled[i, j] = 1.0
             else:
-                kept[i, j] = _odds(_word_distance(left, int(a), right, int(b)), chance * len(mine), moved)
+                distance = _word_distance(left, int(a), right, int(b))
+                kept[i, j] = _odds(distance, chance * len(mine), moves, MOST_POWER)
     return Values(kept, rescaled)
 
 
-def distance_moved(left: Portrait, right: Portrait, shared: Sequence[tuple[int, int]], chance: float) -> float:
-    """The mean square of how far shared columns have moved from table to table, beyond chance."""
-    moved = [USUAL_MOVE**2] * 2
+def _usual_power(left: Portrait, right: Portrait) -> float:
+    """How much likelier large distances are than small ones for two columns that are not the same: as in one table."""
+    logs = []
+    for side in (left, right):
+        numbers = [j for j, words in enumerate(side.words) if words is None][:MOST_COMPARED]
+        far = _distances(side.quantiles[numbers], side.quantiles[numbers])
+        logs.append(np.log(np.maximum(far[np.triu_indices(len(numbers), 1)], 0.01)))
+    total = np.concatenate(logs)
+    mean = float(total.mean()) if len(total) else 0.0
+    return min(max(-1.0 / mean - 1.0, LEAST_POWER), MOST_POWER) if mean < 0.0 else MOST_POWER
+
+
+def weigh_moves(left: Portrait, right: Portrait, shared: Sequence[tuple[int, int]], chance: float) -> Floats:
+    """How likely each of ``MOVES`` is, from how far shared columns have moved."""
+    logs = np.zeros(len(MOVES))
     for a, b in shared:
         mine, theirs = left.words[a], right.words[b]
         if mine is None and theirs is None:
-            distance = float(_distances(left.quantiles[[a]], right.quantiles[[b]])[0, 0])
-            moved.append(max(distance**2 - chance / 2, 0.0))
+            logs += np.log(_moved(float(_distances(left.quantiles[[a]], right.quantiles[[b]])[0, 0]), chance))
         elif mine is not None and theirs is not None:
-            moved.append(max(_word_distance(left, a, right, b) ** 2 - chance / 2 * len(mine), 0.0))
-    return float(np.mean(moved))
+            logs += np.log(_moved(_word_distance(left, a, right, b), chance * len(mine)))
+    weights = np.exp(logs - logs.max())
+    return np.asarray(weights / weights.sum())
 
 
-def _odds(distance: float, chance: float, moved: float) -> float:
+def _moved(distance: float, chance: float) -> Floats:
+    """The density of a distance for the same column, for each of ``MOVES``: Student's, with 4 degrees of freedom."""
+    variance = chance / 2 + np.square(MOVES)
+    return np.asarray(0.75 / np.sqrt(variance) * (1.0 + distance * distance / variance / 4.0) ** -2.5)
+
+
+def _odds(distance: float, chance: float, moves: Floats, power: float) -> float:
     """How much likelier a distance of two distributions (0 to 1) is for the same column than for any two."""
-    variance = chance / 2 + moved
-    return float((1.0 + distance * distance / variance / 4.0) ** -2.5 * 0.75 / np.sqrt(variance))
+    any_two = BY_CHANCE + (1.0 - BY_CHANCE) * (power + 1.0) * distance**power
+    return float(np.dot(moves, _moved(distance, chance)) / any_two)
 
 
 def _distances(mine: Floats, theirs: Floats) -> Floats:
@@ -114,7 +141,7 @@ def compare_repeats(left: Portrait, right: Portrait, rows: Integers, columns: In
     both = np.zeros((len(mine), len(theirs), 2))
     for t, turn in enumerate((np.ones(N_REPEATS), TURNED_REPEATS)):
         other = theirs * turn
-        wide = (mine.var(axis=0) + other.var(axis=0)) / 2 + USUAL_REPEATS**2
+        wide = (mine.var(axis=0) + other.var(axis=0)) / 2 + USUAL_REPEATS**2 + chance
         same = _log_student(mine[:, None] - other, USUAL_REPEATS**2 + chance, freedom)
         alone = [_log_student(side - side.mean(axis=0), wide, freedom) for side in (mine, other)]
         both[:, :, t] = (same - (alone[0][:, None] + alone[1]) / 2).sum(axis=2)

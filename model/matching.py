@@ -12,12 +12,12 @@ Axis letters: L, R columns left and right, T the two ways (as it is, turned over
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from model.likeness import Values, compare_levels, compare_names, compare_repeats, compare_values, distance_moved
+from model.company import Speaker, compare_dependence, compare_pairs
+from model.likeness import Values, compare_levels, compare_names, compare_repeats, compare_values, weigh_moves
 from model.portraits import LEAST_ROWS, N_ORDERS, TURNED, Portrait
 
 Floats = NDArray[np.float64]
@@ -34,12 +34,17 @@ class Weights:
     values: float = 4.0
     repeats: float = 1.0
     levels: float = 0.25
+    least_levels: float = -10.0  # shares move from table to table: so much may speak against a pair, not more
     shared: float = 1.0
     company: float = 1.0
     names: float = 8.0
-    # How far the dependence of the same two columns differs from table to table, beyond chance; and the degrees of
-    # freedom of Student's law: how far single statistics may stray.
+    # How far the dependence of the same two columns differs from table to table, beyond chance: a first guess that
+    # counts as much as so many pairs, then learnt, within limits; and the degrees of freedom of Student's law: how
+    # far single statistics may stray.
     drift: float = 0.05
+    patience: float = 4.0
+    least_drift: float = 0.02
+    most_drift: float = 0.2
     freedom: float = 3.0
     # The share of columns whose values are kept (a first guess, then learnt), and are only in another unit.
     kept: float = 0.4
@@ -70,15 +75,6 @@ class Match:
     probability: float
     sign: int
     evidence: Mapping[str, float]
-
-
-class Speaker(NamedTuple):
-    """A pair that is known or likely to be the same: column numbers, sign, and how much its word counts."""
-
-    left: int
-    right: int
-    sign: int
-    weight: float
 
 
 def match_portraits(
@@ -126,6 +122,7 @@ class Task:
         known = left.index, right.index
         pairs = [(known[0][a], known[1][b]) for a, b in shared.items() if a in known[0] and b in known[1]]
         self.shared = [Speaker(a, b, 1, 1.0) for a, b in pairs if left.signed[a] == right.signed[b]]
+        self.drift = weights.drift
         self.chance = 1.0 / max(left.rows, 1) + 1.0 / max(right.rows, 1)
 
     def add_up(self, parts: Mapping[str, Floats]) -> Floats:
@@ -135,13 +132,12 @@ class Task:
     def solve(self) -> dict[str, Floats]:
         """The parts of the evidence, each (L, R, T); pairs that emerge speak for further ones, round by round."""
         w = self.weights
-        moved = distance_moved(self.left, self.right, [(s.left, s.right) for s in self.shared], self.chance)
-        values = compare_values(self.left, self.right, self.rows, self.columns, chance=self.chance, moved=moved)
-        kept = w.kept
+        moves = weigh_moves(self.left, self.right, [(s.left, s.right) for s in self.shared], self.chance)
+        values = compare_values(self.left, self.right, self.rows, self.columns, chance=self.chance, moves=moves)
         parts = {
-            "values": self._weigh_values(values, kept),
+            "values": self._weigh_values(values, self._learn_kept(values)),
             "repeats": w.repeats * compare_repeats(self.left, self.right, self.rows, self.columns, w.freedom)
-            + w.levels * compare_levels(self.left, self.right, self.rows, self.columns),
+            + w.levels * np.maximum(compare_levels(self.left, self.right, self.rows, self.columns), w.least_levels),
             "shared": w.shared * self.compare_company(self.shared),
             "company": np.zeros(self.open.shape),
         }
@@ -150,9 +146,8 @@ class Task:
             parts["names"] = np.repeat(w.names * names[:, :, None], 2, axis=2)
         for turn in range(w.rounds):
             odds = soften(self.add_up(parts), max(w.last_heat, w.first_heat * 0.5**turn), 0.0)
-            kept = self._learn_kept(values, kept, odds.sum(axis=2))
-            parts["values"] = self._weigh_values(values, kept)
-            parts["company"] = w.company * self.compare_company(self._speakers(odds))
+            self.drift = self._learn_drift(odds)
+            parts["company"] = w.company * (self.compare_company(self._speakers(odds)) + self._swap(odds))
         return parts
 
     def _weigh_values(self, values: Values, kept: float) -> Floats:
@@ -161,12 +156,28 @@ class Task:
         mixed = np.log(kept * values.kept + w.rescaled * values.rescaled + 1.0 - kept - w.rescaled)
         return np.repeat(w.values * mixed[:, :, None], 2, axis=2)
 
-    def _learn_kept(self, values: Values, kept: float, sure: Floats) -> float:
-        """The share of columns that have kept their values, as the likely pairs have it."""
-        others = self.weights.rescaled * values.rescaled + 1.0 - kept - self.weights.rescaled
-        share = kept * values.kept / (kept * values.kept + others)
-        learnt = ((sure * share).sum() + 1.0) / (sure.sum() + 2.0)
-        return float(np.clip(learnt, 0.02, 0.98 - self.weights.rescaled))
+    def _learn_kept(self, values: Values) -> float:
+        """The share of columns that have kept their values: those to which some column of the other table is near."""
+        w = self.weights
+        counts = np.maximum(self.feasible.sum(axis=1), 1)
+        near = np.where(self.feasible, values.kept, 0.0).sum(axis=1) / counts
+        kept = w.kept
+        for _ in range(20):
+            share = kept * near / (kept * near + 1.0 - kept)
+            kept = float(np.clip((share.sum() + w.kept) / (len(share) + 1.0), 0.02, 0.98 - w.rescaled))
+        return kept
+
+    def _learn_drift(self, odds: Floats) -> float:
+        """How far the dependence of two columns differs from that of their likely twins, beyond chance."""
+        w = self.weights
+        pairs = [*self.shared]
+        for i, one in enumerate(odds):
+            j, t = np.unravel_index(int(one.argmax()), one.shape)
+            if one[j, t] > w.least_speaker:
+                pairs.append(Speaker(int(self.rows[i]), int(self.columns[j]), 1 - 2 * int(t), float(one[j, t])))
+        gap, weight = compare_dependence(self.left, self.right, pairs)
+        learnt = ((weight * gap).sum() + w.patience * w.drift**2) / (weight.sum() + w.patience)
+        return float(np.clip(np.sqrt(max(learnt, 0.0)), w.least_drift, w.most_drift))
 
     def _speakers(self, odds: Floats) -> list[Speaker]:
         """Pairs likely enough to speak for others, (L, R, T) to a list."""
@@ -194,7 +205,7 @@ class Task:
         n_mine, n_theirs = left.known[self.rows, p], right.known[self.columns, q]
         enough = (n_mine >= LEAST_ROWS)[:, None] & (n_theirs >= LEAST_ROWS)
         enough &= (self.rows != speaker.left)[:, None] & (self.columns != speaker.right)
-        drift = self.weights.drift**2 / 2
+        drift = self.drift**2 / 2
         doubt = 1.0 / np.maximum(n_mine, 1.0) + drift, 1.0 / np.maximum(n_theirs, 1.0) + drift
         # How far such statistics stray from zero by themselves: where they do not, they tell nothing.
         real = (np.square(mine).mean(0) + np.square(theirs).mean(0) - doubt[0].mean() - doubt[1].mean()) / 2
@@ -206,22 +217,49 @@ class Task:
                     TURNED if way < 0 else np.ones(N_ORDERS), TURNED if speaker.sign < 0 else np.ones(N_ORDERS)
                 )
                 turned = np.where(right.signed[self.columns, None], theirs * turn.ravel(), theirs)
-            said[:, :, t] = compare_pairs(mine, turned, doubt, np.maximum(real, 1e-6), self.weights.freedom)
+            doubts = doubt[0][:, None, None], doubt[1][None, :, None]
+            said[:, :, t] = compare_pairs(mine[:, None], turned[None], doubts, real, self.weights.freedom)
         return np.where(enough[:, :, None], said, 0.0)
 
+    def _swap(self, odds: Floats) -> Floats:
+        """What the pairs say that would have to part if two columns paired up, (L, R, T).
 
-def compare_pairs(mine: Floats, theirs: Floats, doubt: tuple[Floats, Floats], real: Floats, freedom: float) -> Floats:
-    """The logarithm of the odds that statistics (L, E) and (R, E) are one and the same seen twice, summed, (L, R).
-
-    Both are Student's: with a common part of variance ``real`` (E,) if they are the same, and without if not.
-    """
-    x, y = mine[:, None], theirs[None]  # (L, 1, E), (1, R, E)
-    sx, sy = real + doubt[0][:, None, None], real + doubt[1][None, :, None]
-    apart = x * x / sx + y * y / sy
-    left_over = 1.0 - real * real / (sx * sy)
-    together = (apart - 2.0 * x * y * real / (sx * sy)) / left_over
-    odds = -0.5 * np.log(left_over) - (freedom + 2.0) / 2.0 * np.log((freedom + together) / (freedom + apart))
-    return np.asarray(odds.sum(axis=2))
+        A pair does not speak for its own columns. But if i is with q now and p with j, then i with j makes p go with
+        q, and how i goes with p and j with q tells whether that would be better: else two columns that are much alike
+        would never change partners.
+        """
+        left, right = self.left, self.right
+        if not len(left.partners) or not len(right.partners):
+            return np.zeros(self.open.shape)
+        p, q = odds.max(axis=2).argmax(axis=0), odds.max(axis=2).argmax(axis=1)  # of each column, of each row
+        way = odds[np.arange(len(q)), q].argmax(axis=1)
+        place = [{int(x): k for k, x in enumerate(side.partners)} for side in (left, right)]
+        p_at = np.asarray([place[0].get(int(a), -1) for a in self.rows[p]])
+        q_at = np.asarray([place[1].get(int(b), -1) for b in self.columns[q]])
+        mine = left.dependence[self.rows[:, None], p_at[None]]  # (L, R, E)
+        theirs = right.dependence[self.columns[None], q_at[:, None]]
+        n_mine, n_theirs = left.known[self.rows[:, None], p_at[None]], right.known[self.columns[None], q_at[:, None]]
+        doubts = [1.0 / np.maximum(n, 1.0)[:, :, None] + self.drift**2 / 2 for n in (n_mine, n_theirs)]
+        real = (np.square(mine).mean((0, 1)) + np.square(theirs).mean((0, 1)) - doubts[0].mean() - doubts[1].mean()) / 2
+        sure = odds.sum(axis=2)
+        weight = sure[p, np.arange(len(p))][None] * sure[np.arange(len(q)), q][:, None]
+        apart = (p[None] != np.arange(len(q))[:, None]) & (q[:, None] != np.arange(len(p)))
+        apart &= (p_at >= 0)[None] & (q_at >= 0)[:, None] & (n_mine >= LEAST_ROWS) & (n_theirs >= LEAST_ROWS)
+        # Which way round the parted two would go: as i and q do, the other way if i falls as p rises.
+        signs = np.where((way == 1)[:, None] != (mine[:, :, 0] < 0.0), -1, 1)
+        both = left.signed[self.rows][:, None] & left.signed[self.rows[p]]
+        said = np.zeros(self.open.shape)
+        for t, turn in enumerate((np.ones(N_ORDERS), TURNED)):
+            partner = np.where((signs < 0)[:, :, None], TURNED, np.ones(N_ORDERS))  # (L, R, O)
+            turned = (turn[:, None] * partner[:, :, None]).reshape(*signs.shape, -1)
+            said[:, :, t] = compare_pairs(
+                mine,
+                np.where(both[:, :, None], theirs * turned, theirs),
+                (doubts[0], doubts[1]),
+                real,
+                self.weights.freedom,
+            )
+        return np.where(apart[:, :, None], weight[:, :, None] * said, 0.0)
 
 
 def soften(scores: Floats, heat: float, threshold: float) -> Floats:

@@ -4,7 +4,6 @@ What is shared is told first: columns of the same feature, or, with a new table,
 are matched by their portraits (model.matching); a column may well have no match.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -12,18 +11,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from model import codec
 from model.bundle import Bundle
+from model.known_tables import portrait_of, sample_cells
 from model.linking import Stands, draw_profile, place
 from model.matching import Match, match_portraits
-from model.portraits import MOST_WORDS, N_QUANTILES, N_REPEATS, N_STATISTICS, Portrait, Sample, draw_portrait
-from model.schema import Feature, Link
+from model.portraits import Portrait, Sample, draw_portrait
+from model.schema import Link
 from model.similarity import cosines, to_units, unit_vectors
 from model.units import Pair, find_units
 
 Floats = NDArray[np.float64]
 # From so sure on two columns are said to be the same.
 LEAST_SURE = 0.5
+# From so sure on they help to match the others.
+LEAST_SHARED = 0.8
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ def match_tables(
     """The columns of two tables the bundle knows. A shared feature is its own match."""
     features = {link.feature: column for column, link in right.items()}
     shared = {column: features[link.feature] for column, link in left.items() if link.feature in features}
-    mine, theirs = _portrait_of(bundle, left), _portrait_of(bundle, right)
+    mine, theirs = portrait_of(bundle, left), portrait_of(bundle, right)
     matches = match_portraits(mine, theirs, shared, read_names=read_names)
     vectors, index = unit_vectors(bundle), bundle.schema.index
     pairs = [Found(a, b, 1.0, 1, {"encoding": 1.0}, (1.0, 0.0)) for a, b in shared.items()]
@@ -83,18 +84,73 @@ def match_rows(
 ) -> Matching:
     """The columns of a table and those of rows of a new one; the new columns are placed in the space of encodings."""
     samples = {name: sample_cells(cells) for name, cells in columns.items()}
-    samples = {name: sample for name, sample in samples.items() if not np.isnan(sample.cells).all()}
+    return match_samples(bundle, left, samples, read_names=read_names, least=least)
+
+
+def match_anywhere(
+    bundle: Bundle, columns: Mapping[str, Sample], *, read_names: bool = True, least: float = LEAST_SURE
+) -> Matching:
+    """A new table's columns and the features of all tables of the bundle, surest pairs first.
+
+    What is sure after a first look counts as shared in a second one: it tells more of the rest.
+    """
+    first = _match_each(bundle, columns, {}, read_names=read_names, least=LEAST_SHARED)
+    shared = {pair.left: pair.right for pair in _choose_surest(first)}
+    found = _match_each(bundle, columns, shared, read_names=read_names, least=least)
+    # The table with which most was found places the columns best.
+    best = max(found, key=lambda own: sum(pair.probability for pair in own.pairs))
+    features = [feature.name for feature in bundle.schema.features]
+    sure = {(pair.left, pair.right): pair for own in first for pair in own.pairs}
+    kept = [sure.get((pair.left, pair.right), pair) for pair in _choose_surest(found)]
+    return _split(kept, features, list(columns), least, best.encodings)
+
+
+def _match_each(
+    bundle: Bundle, columns: Mapping[str, Sample], shared: Mapping[str, str], *, read_names: bool, least: float
+) -> list[Matching]:
+    """Against every table of the bundle, under the names of features."""
+    every = [
+        {link.feature: replace(link, column=link.feature, scale=1.0, offset=0.0) for link in table.links}
+        for table in bundle.schema.tables
+    ]
+    return [match_samples(bundle, links, columns, shared=shared, read_names=read_names, least=least) for links in every]
+
+
+def _choose_surest(found: Sequence[Matching]) -> list[Found]:
+    """Of the pairs found with several tables the surest, one to one."""
+    kept: dict[str, Found] = {}
+    taken: set[str] = set()
+    for pair in sorted((pair for own in found for pair in own.pairs), key=lambda pair: -pair.probability):
+        if pair.right not in kept and pair.left not in taken:
+            kept[pair.right] = pair
+            taken.add(pair.left)
+    return list(kept.values())
+
+
+def match_samples(
+    bundle: Bundle,
+    left: Mapping[str, Link],
+    columns: Mapping[str, Sample],
+    *,
+    shared: Mapping[str, str] | None = None,
+    read_names: bool = True,
+    least: float = LEAST_SURE,
+) -> Matching:
+    """The same, of columns as they are sampled; ``shared``: left columns that are known to be which new ones."""
+    samples = {name: sample for name, sample in columns.items() if not np.isnan(sample.cells).all()}
     if not samples:
         return Matching([], list(left), list(columns))
-    known, new = _portrait_of(bundle, left), draw_portrait(samples, first=list(left))
-    shared = {c: c for c in known.columns if read_names and c in new.index and _can_be_same(known, new, c)}
+    known, new = portrait_of(bundle, left), draw_portrait(samples, first=list(left))
+    same = {c: c for c in known.columns} if read_names else {}
+    told = {**same, **(shared or {})}
+    shared = {a: b for a, b in told.items() if a in known.index and b in new.index and _can_be_same(known, new, a, b)}
     matches = match_portraits(known, new, shared, read_names=read_names)
     encodings = _place(bundle, left, new, shared, matches)
     vectors, index = unit_vectors(bundle), bundle.schema.index
-    told = [*(Match(c, c, 1.0, 1, {}) for c in shared), *matches]
-    units = _units_of(bundle, left, known, new, [match for match in told if match.probability >= least])
+    all_pairs = [*(Match(a, b, 1.0, 1, {}) for a, b in shared.items()), *matches]
+    units = _units_of(bundle, left, known, new, [match for match in all_pairs if match.probability >= least])
     pairs = []
-    for match in told:
+    for match in all_pairs:
         own = to_units(encodings[match.right][None]) if match.right in encodings else np.zeros((1, 1))
         mine = vectors[[index[left[match.left].feature]]]
         cosine = _cosine(bundle, mine, own, match.sign) if own.any() else 0.0
@@ -125,8 +181,8 @@ def _cosine(bundle: Bundle, a: Floats, b: Floats, sign: int) -> float:
     return float(straight[0, 0] if signs[0, 0] == sign else (a @ b.T)[0, 0])
 
 
-def _can_be_same(known: Portrait, new: Portrait, name: str) -> bool:
-    return bool(known.signed[known.index[name]] == new.signed[new.index[name]])
+def _can_be_same(known: Portrait, new: Portrait, left: str, right: str) -> bool:
+    return bool(known.signed[known.index[left]] == new.signed[new.index[right]])
 
 
 def _units_of(
@@ -141,15 +197,30 @@ def _units_of(
             numbers.append(match)
         elif words is not None and set(words) & set(feature.words):
             units[match.right] = (1.0, 0.0)
-    at = known.index, new.index
-    quantiles = [(known.quantiles[at[0][m.left]], new.quantiles[at[1][m.right]], m.sign) for m in numbers]
-    for match, unit in zip(numbers, find_units([Pair(*q) for q in quantiles]), strict=True):
+    pairs = [
+        Pair(
+            known.quantiles[known.index[match.left]],
+            new.quantiles[new.index[match.right]],
+            match.sign,
+            _usual_range(bundle, left[match.left]),
+        )
+        for match in numbers
+    ]
+    for match, unit in zip(numbers, find_units(pairs), strict=True):
         if unit is not None:
             # The known column has a unit of its own: its cells, not the feature's values, were compared.
             link = left[match.left]
             scale, offset = unit[0] * link.scale, unit[1] * link.scale + link.offset
             units[match.right] = (float(f"{scale:.7g}"), float(f"{offset:.7g}"))
     return units
+
+
+def _usual_range(bundle: Bundle, link: Link) -> tuple[float, float]:
+    """Where the values of a column's feature lie in all tables, in the column's own unit."""
+    knots = bundle.schema.features[bundle.schema.index[link.feature]].knots
+    low, high = np.interp([0.02, 0.98], knots.ranks, knots.values)
+    ends = sorted(((low - link.offset) / link.scale, (high - link.offset) / link.scale))
+    return float(ends[0]), float(ends[1])
 
 
 def _place(
@@ -165,86 +236,3 @@ def _place(
             stands[left[match.left].feature] = (new.index[match.right], match.sign, match.probability)
     profile = draw_profile(new, linking.space.landmarks, stands)
     return dict(zip(new.columns, place(linking.space, profile), strict=True))
-
-
-def _portrait_of(bundle: Bundle, links: Mapping[str, Link]) -> Portrait:
-    """A table's portrait under its own names and units: that of the fitted table with most of its features."""
-    wanted = {link.feature for link in links.values()}
-    portraits = bundle.linking.portraits.values() if bundle.linking else ()
-    best = max(portraits, key=lambda portrait: len(wanted & set(portrait.columns)), default=None)
-    if best is None or not wanted & set(best.columns):
-        best = _from_schema([bundle.schema.features[bundle.schema.index[name]] for name in wanted])
-    place = best.index
-    columns = {column: link for column, link in links.items() if link.feature in place}
-    order = np.asarray([place[link.feature] for link in columns.values()], dtype=np.int64)
-    at = {int(old): new for new, old in reversed(list(enumerate(order)))}
-    kept = [k for k, partner in enumerate(best.partners) if int(partner) in at]
-    scales = np.asarray([[link.scale, link.offset] for link in columns.values()])
-    quantiles = (best.quantiles[order] - scales[:, 1:]) / scales[:, :1]
-    return replace(
-        best,
-        columns=tuple(columns),
-        words=tuple(best.words[i] for i in order),
-        signed=best.signed[order],
-        repeats=best.repeats[order],
-        quantiles=np.sort(quantiles, axis=1),
-        shares=best.shares[order],
-        partners=np.asarray([at[int(best.partners[k])] for k in kept], dtype=np.int64),
-        dependence=best.dependence[order][:, kept],
-        known=best.known[order][:, kept],
-    )
-
-
-def _from_schema(features: Sequence[Feature]) -> Portrait:
-    """What the schema alone tells: values, and nothing of how they go together."""
-    grid = np.linspace(0.0, 1.0, N_QUANTILES)
-    n = len(features)
-    shares = np.zeros((n, MOST_WORDS))
-    quantiles = np.zeros((n, N_QUANTILES))
-    for j, feature in enumerate(features):
-        if feature.is_number:
-            quantiles[j] = np.interp(grid, feature.knots.ranks, feature.knots.values)
-        else:
-            some = feature.shares[:MOST_WORDS]
-            shares[j, : len(some)] = some
-    return Portrait(
-        columns=tuple(feature.name for feature in features),
-        words=tuple(None if f.is_number else tuple(f.words[:MOST_WORDS]) for f in features),
-        signed=np.asarray([f.is_number or f.n_values <= 2 for f in features]),
-        repeats=np.zeros((n, N_REPEATS)),
-        quantiles=quantiles,
-        shares=shares,
-        partners=np.zeros(0, dtype=np.int64),
-        dependence=np.zeros((n, 0, N_STATISTICS)),
-        known=np.zeros((n, 0)),
-        rows=100,
-    )
-
-
-def sample_cells(cells: Sequence[Any]) -> Sample:
-    """Cells as they come in JSON: numbers if all that are known are numbers, else words."""
-    known = [not (cell is None or (isinstance(cell, float) and math.isnan(cell))) for cell in cells]
-    if all(
-        isinstance(cell, int | float) and not isinstance(cell, bool) for cell, k in zip(cells, known, strict=True) if k
-    ):
-        return Sample(np.asarray([_number(cell) if k else math.nan for cell, k in zip(cells, known, strict=True)]))
-    words: dict[str, int] = {}
-    numbers = [
-        words.setdefault(_word(cell), len(words)) if k else math.nan for cell, k in zip(cells, known, strict=True)
-    ]
-    return Sample(np.asarray(numbers, dtype=np.float64), tuple(words))
-
-
-def _number(cell: float) -> float:
-    """A number too large for the machine tells nothing."""
-    try:
-        number = float(cell)
-    except OverflowError:
-        return math.nan
-    return number if math.isfinite(number) else math.nan
-
-
-def _word(cell: Any) -> str:
-    if isinstance(cell, bool):
-        return "true" if cell else "false"
-    return codec.word_of(cell) if isinstance(cell, float) and math.isfinite(cell) else str(cell)

@@ -36,11 +36,15 @@ LEAST_FIT, EXACT_FIT = 0.98, 0.9995
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """The quantiles of a feature and of the cells of a column that means the same; ``sign`` -1 if turned over."""
+    """The quantiles of a feature and of the cells of a column that means the same; ``sign`` -1 if turned over.
+
+    ``usual``: the range in which the feature's values lie in all tables.
+    """
 
     feature: Floats
     cells: Floats
     sign: int = 1
+    usual: tuple[float, float] = (math.inf, -math.inf)
 
 
 def find_units(pairs: Sequence[Pair]) -> list[tuple[float, float] | None]:
@@ -76,8 +80,14 @@ def _find_unit(pair: Pair, ratio: float | None, apart: float) -> tuple[float, fl
         return None
     slope, offset = (float(number) for number in np.polyfit(x, y, 1))
     fit = float(np.corrcoef(x, y)[0, 1]) ** 2
-    is_near = abs(float(np.median(y) - np.median(x))) < y.std() and 0.5 < x.std() / y.std() < 2.0
-    if pair.sign > 0 and is_near and not (fit > EXACT_FIT and abs(math.log(abs(slope))) > 2 * LEAST_APART):
+    middle = float(np.median(x))
+    is_near = abs(float(np.median(y)) - middle) < y.std() and 0.5 < x.std() / y.std() < 2.0
+    is_usual = pair.usual[0] <= middle <= pair.usual[1] and 0.2 < x.std() / y.std() < 5.0
+    if (
+        pair.sign > 0
+        and (is_near or is_usual)
+        and not (fit > EXACT_FIT and abs(math.log(abs(slope))) > 2 * LEAST_APART)
+    ):
         return 1.0, 0.0
     if fit > EXACT_FIT:
         is_scaled = ratio is not None and abs(offset) < 0.05 * y.std()

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from service import shapes
+from service.match_shapes import MatchesAnswer
 
 ROW = {"cylinders": 8, "weight": 3504}
 
@@ -180,7 +181,7 @@ def test_similar_features_come_most_similar_first(client):
 
 def test_matches_are_one_to_one_and_best_first(client):
     told = client.get("/encodings/matches", params={"left": "auto", "right": "mtcars"}).json()
-    answer = msgspec.convert(told, shapes.MatchesAnswer)
+    answer = msgspec.convert(told, MatchesAnswer)
     pairs = {match.left: match.right for match in answer.matches}
     assert {"weight": "wt", "cylinders": "cyl", "displacement": "disp", "horsepower": "hp"}.items() <= pairs.items()
     assert len(set(pairs.values())) == len(pairs)

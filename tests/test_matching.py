@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from model.bundle import Bundle
+from model.known_tables import sample_cells
 from model.linking import fit_space, turn_over
 from model.matching import match_portraits
 from model.portraits import Sample, draw_portrait
 from model.similarity import find_similar, to_units
-from model.table_matching import match_rows, match_tables, sample_cells
+from model.table_matching import match_rows, match_tables
 from model.units import Pair, find_units
 
 N = 600

@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from model.errors import TabglotError
 
@@ -46,21 +47,50 @@ def _parser() -> argparse.ArgumentParser:
     _add_fit_options(demo)
     demo.add_argument("--tables", type=Path, help="also keep the demo's tables and family.toml in this folder")
     demo.set_defaults(command=_demo)
+    _add_place(commands)
+    _add_extend(commands)
     bench = commands.add_parser("bench", help="measure; needs the extras train, demo and dev")
-    bench.add_argument("what", choices=("impute", "audit", "speed", "scale", "parallel", "serving"))
+    bench.add_argument("what", choices=("impute", "audit", "match", "speed", "scale", "parallel", "serving"))
     bench.add_argument("--json", type=Path, metavar="FILE", help="also write the figures as JSON")
     bench.add_argument("--quick", action="store_true", help="a small form, for trying it out")
     bench.add_argument(
         "--bundle", type=Path, metavar="DIR", help="serving: a bundle of the demo, else var/bundles/cars"
     )
+    bench.add_argument("--data", type=Path, metavar="DIR", help="match: also the families of tables in this folder")
     bench.add_argument(
-        "--resume", type=Path, metavar="FILE", help="impute: keep figures here, go on from what is there"
+        "--resume", type=Path, metavar="FILE", help="impute, match: keep figures here, go on from what is there"
     )
     bench.set_defaults(command=_bench)
     reproduce = commands.add_parser("reproduce", help="run a study of the paper; needs the extras train, demo, repro")
     _add_study_options(reproduce)
     reproduce.set_defaults(command=_reproduce)
     return parser
+
+
+def _add_place(commands: Any) -> None:
+    place = commands.add_parser("place", help="say which features of a bundle the columns of a new table are")
+    place.add_argument("table", type=Path, metavar="TABLE", help="a CSV or Parquet file")
+    place.add_argument("--bundle", type=Path, required=True, metavar="BUNDLE_DIR", help="a fitted bundle")
+    place.add_argument("--left", metavar="TABLE", help="compare with this table of the bundle only (default: with all)")
+    place.add_argument("--schema", type=Path, metavar="FILE", help="write what PUT /schemas/TABLE takes here")
+    place.add_argument("--no-names", dest="names", action="store_false", help="names of columns do not count")
+    place.add_argument("--least", type=_share, default=0.5, help="pairs less sure than this are no match (default 0.5)")
+    place.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    place.set_defaults(command=_place)
+
+
+def _add_extend(commands: Any) -> None:
+    extend = commands.add_parser("extend", help="add a table, and its new columns as features, to a bundle")
+    extend.add_argument("table", type=Path, metavar="TABLE", help="a CSV or Parquet file")
+    extend.add_argument("--bundle", type=Path, required=True, metavar="BUNDLE_DIR", help="the bundle to start from")
+    extend.add_argument("--out", type=Path, required=True, metavar="BUNDLE_DIR", help="where to write the new one")
+    extend.add_argument("--force", action="store_true", help="replace a bundle that stands at --out")
+    extend.add_argument("--schema", type=Path, metavar="FILE", help="which columns are known features (see place)")
+    extend.add_argument("--name", help="the table's name (default: the file's)")
+    extend.add_argument("--seed", type=_natural, default=0, help="same seed, same bundle (default 0)")
+    extend.add_argument("--epochs", type=_positive, help="passes over the rows (default: by their number)")
+    extend.add_argument("--quiet", action="store_true", help="print nothing but errors")
+    extend.set_defaults(command=_extend)
 
 
 def _add_study_options(reproduce: argparse.ArgumentParser) -> None:
@@ -115,6 +145,16 @@ def _names(text: str) -> tuple[str, ...]:
     return names
 
 
+def _share(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0.0 <= number <= 1.0:
+        raise argparse.ArgumentTypeError(f"expected a number from 0 to 1, got {text!r}")
+    return number
+
+
 def _positive(text: str) -> float:
     try:
         number = float(text)
@@ -140,10 +180,22 @@ def _demo(args: argparse.Namespace) -> None:
     fit_demo(args)
 
 
+def _place(args: argparse.Namespace) -> None:
+    from training.placing import place_table
+
+    place_table(args)
+
+
+def _extend(args: argparse.Namespace) -> None:
+    from training.extend_command import extend_bundle
+
+    extend_bundle(args)
+
+
 def _bench(args: argparse.Namespace) -> None:
     from training.bench import run_bench
 
-    run_bench(args.what, quick=args.quick, json_file=args.json, bundle=args.bundle, resume=args.resume)
+    run_bench(args.what, quick=args.quick, json_file=args.json, bundle=args.bundle, resume=args.resume, data=args.data)
 
 
 def _reproduce(args: argparse.Namespace) -> None:

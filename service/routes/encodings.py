@@ -20,10 +20,11 @@ from model.table_matching import Found, Matching, match_rows, match_tables
 from service.documents import gives, takes
 from service.errors import ProblemError
 from service.live import Served
+from service.match_shapes import MatchesAnswer
 from service.payloads import MatchAsk, check_rows, decoder, to_columns
 from service.routes import examples
 from service.serving import Serving, answer_json, read_json
-from service.shapes import AnalogyAnswer, EncodingsAnswer, MapAnswer, MatchesAnswer, SimilarAnswer
+from service.shapes import AnalogyAnswer, EncodingsAnswer, MapAnswer, SimilarAnswer
 
 MATCH = decoder(MatchAsk)
 ERRORS = (404, 422, 503)

@@ -8,15 +8,23 @@ from training.figures import Record, write_records
 
 
 def run_bench(
-    what: str, *, quick: bool, json_file: Path | None, bundle: Path | None = None, resume: Path | None = None
+    what: str,
+    *,
+    quick: bool,
+    json_file: Path | None,
+    bundle: Path | None = None,
+    resume: Path | None = None,
+    data: Path | None = None,
 ) -> None:
     """Run one comparison, print its table and, if asked, write its records."""
     from training.bench import audit, parallel, scale, serving, speed
     from training.bench.impute import run as impute
+    from training.bench.match import run as match
 
     studies: dict[str, Callable[[bool], list[Record]]] = {
         "impute": partial(impute.run, resume=resume),
         "audit": audit.run,
+        "match": partial(match.run, data=data, resume=resume),
         "speed": speed.run,
         "scale": scale.run,
         "parallel": parallel.run,

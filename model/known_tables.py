@@ -1,0 +1,96 @@
+"""Portraits of tables that a bundle knows, under their own names and units, and samples of cells as they come."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from model import codec
+from model.bundle import Bundle
+from model.portraits import MOST_WORDS, N_QUANTILES, N_REPEATS, N_STATISTICS, Portrait, Sample
+from model.schema import Feature, Link
+
+
+def portrait_of(bundle: Bundle, links: Mapping[str, Link]) -> Portrait:
+    """A table's portrait under its own names and units: that of the fitted table with most of its features."""
+    wanted = {link.feature for link in links.values()}
+    portraits = bundle.linking.portraits.values() if bundle.linking else ()
+    best = max(portraits, key=lambda portrait: len(wanted & set(portrait.columns)), default=None)
+    if best is None or not wanted & set(best.columns):
+        best = _from_schema([bundle.schema.features[bundle.schema.index[name]] for name in wanted])
+    place = best.index
+    columns = {column: link for column, link in links.items() if link.feature in place}
+    order = np.asarray([place[link.feature] for link in columns.values()], dtype=np.int64)
+    at = {int(old): new for new, old in reversed(list(enumerate(order)))}
+    kept = [k for k, partner in enumerate(best.partners) if int(partner) in at]
+    scales = np.asarray([[link.scale, link.offset] for link in columns.values()])
+    quantiles = (best.quantiles[order] - scales[:, 1:]) / scales[:, :1]
+    return replace(
+        best,
+        columns=tuple(columns),
+        words=tuple(best.words[i] for i in order),
+        signed=best.signed[order],
+        repeats=best.repeats[order],
+        quantiles=np.sort(quantiles, axis=1),
+        shares=best.shares[order],
+        partners=np.asarray([at[int(best.partners[k])] for k in kept], dtype=np.int64),
+        dependence=best.dependence[order][:, kept],
+        known=best.known[order][:, kept],
+    )
+
+
+def _from_schema(features: Sequence[Feature]) -> Portrait:
+    """What the schema alone tells: values, and nothing of how they go together."""
+    grid = np.linspace(0.0, 1.0, N_QUANTILES)
+    n = len(features)
+    shares = np.zeros((n, MOST_WORDS))
+    quantiles = np.zeros((n, N_QUANTILES))
+    for j, feature in enumerate(features):
+        if feature.is_number:
+            quantiles[j] = np.interp(grid, feature.knots.ranks, feature.knots.values)
+        else:
+            some = feature.shares[:MOST_WORDS]
+            shares[j, : len(some)] = some
+    return Portrait(
+        columns=tuple(feature.name for feature in features),
+        words=tuple(None if f.is_number else tuple(f.words[:MOST_WORDS]) for f in features),
+        signed=np.asarray([f.is_number or f.n_values <= 2 for f in features]),
+        repeats=np.zeros((n, N_REPEATS)),
+        quantiles=quantiles,
+        shares=shares,
+        partners=np.zeros(0, dtype=np.int64),
+        dependence=np.zeros((n, 0, N_STATISTICS)),
+        known=np.zeros((n, 0)),
+        rows=100,
+    )
+
+
+def sample_cells(cells: Sequence[Any]) -> Sample:
+    """Cells as they come in JSON: numbers if all that are known are numbers, else words."""
+    known = [not (cell is None or (isinstance(cell, float) and math.isnan(cell))) for cell in cells]
+    if all(
+        isinstance(cell, int | float) and not isinstance(cell, bool) for cell, k in zip(cells, known, strict=True) if k
+    ):
+        return Sample(np.asarray([_number(cell) if k else math.nan for cell, k in zip(cells, known, strict=True)]))
+    words: dict[str, int] = {}
+    numbers = [
+        words.setdefault(_word(cell), len(words)) if k else math.nan for cell, k in zip(cells, known, strict=True)
+    ]
+    return Sample(np.asarray(numbers, dtype=np.float64), tuple(words))
+
+
+def _number(cell: float) -> float:
+    """A number too large for the machine tells nothing."""
+    try:
+        number = float(cell)
+    except OverflowError:
+        return math.nan
+    return number if math.isfinite(number) else math.nan
+
+
+def _word(cell: Any) -> str:
+    if isinstance(cell, bool):
+        return "true" if cell else "false"
+    return codec.word_of(cell) if isinstance(cell, float) and math.isfinite(cell) else str(cell)
