@@ -19,9 +19,10 @@ check: $(VENV)/.dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: $(VENV)/.dev
+bench: $(VENV)/.repro
 	$(BIN)/python -m training bench impute
 	$(BIN)/python -m training bench audit
+	$(BIN)/python -m training bench match
 	$(BIN)/python -m training bench speed
 	$(BIN)/python -m training bench scale
 	$(BIN)/python -m training bench parallel

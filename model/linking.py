@@ -28,6 +28,9 @@ LEAST_SURE = 0.3
 TRUSTED_ROWS = 300.0
 RIDGE = 0.1
 N_SWEEPS = 15
+# Every pair of tables is matched, up to so many; of wider ones than this only what they share is used.
+MOST_PAIRS = 66
+MOST_WIDE = 40_000
 # How many figures a landmark gives: of what turns with the feature, and of what does not.
 N_TURNING, N_STAYING = 2 * N_ORDERS, 2 * N_ORDERS + 1
 
@@ -117,9 +120,10 @@ def _choose_landmarks(portraits: Sequence[Portrait], features: Sequence[str]) ->
 def stand_ins(portraits: Sequence[Portrait], landmarks: Sequence[str]) -> list[Stands]:
     """For every table, which of its columns stand for which landmarks."""
     stands: list[Stands] = [_own(portrait, landmarks) for portrait in portraits]
-    for i, left in enumerate(portraits):
-        for j in range(i):
-            pair_up(left, portraits[j], landmarks, (stands[i], stands[j]))
+    pairs = [(i, j) for i in range(len(portraits)) for j in range(i)]
+    size = [len(portrait.columns) for portrait in portraits]
+    for i, j in [(i, j) for i, j in pairs if size[i] * size[j] <= MOST_WIDE][:MOST_PAIRS]:
+        pair_up(portraits[i], portraits[j], landmarks, (stands[i], stands[j]))
     return stands
 
 

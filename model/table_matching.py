@@ -67,7 +67,7 @@ def match_tables(
     mine, theirs = portrait_of(bundle, left), portrait_of(bundle, right)
     matches = match_portraits(mine, theirs, shared, read_names=read_names)
     vectors, index = unit_vectors(bundle), bundle.schema.index
-    pairs = [Found(a, b, 1.0, 1, {"encoding": 1.0}, (1.0, 0.0)) for a, b in shared.items()]
+    pairs = [Found(a, b, 1.0, 1, {"encoding": 1.0}, (right[b].scale, right[b].offset)) for a, b in shared.items()]
     for match in matches:
         a, b = (vectors[[index[links[c].feature]]] for links, c in ((left, match.left), (right, match.right)))
         pairs.append(_found(match, _cosine(bundle, a, b, match.sign)))

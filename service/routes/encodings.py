@@ -29,7 +29,7 @@ from service.shapes import AnalogyAnswer, EncodingsAnswer, MapAnswer, SimilarAns
 MATCH = decoder(MatchAsk)
 ERRORS = (404, 422, 503)
 # Every column of the new table is compared with every column of the known one.
-MOST_COLUMNS = 500
+MOST_COLUMNS = 300
 Model = Annotated[str | None, Query(description="NAME or NAME@VERSION; default: the active model")]
 Table = Annotated[str | None, Query(description="a table: only its columns' features")]
 Count = Annotated[int, Query(ge=1, le=1000, description="how many")]
