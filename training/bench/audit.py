@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import norm
-from sklearn.ensemble import IsolationForest
+from sklearn.ensemble import IsolationForest, RandomForestClassifier, RandomForestRegressor
 from sklearn.metrics import roc_auc_score
 
 from model.audit import measure as measure_surprise
@@ -140,8 +140,35 @@ def score_rows(case: Case, seed: int, quick: bool) -> Floats:  # noqa: ARG001 - 
     return np.repeat(lonely[:, None], case.test.shape[1], axis=1)
 
 
+def score_forests(case: Case, seed: int, quick: bool) -> Floats:
+    """How far each cell lies from what a random forest per column makes of the rest of the row.
+
+    Numbers: the residual in spreads of the residuals that trees have on rows they were not grown on. Words: by how
+    likely the forest finds them, as far out as that.
+    """
+    scores = np.zeros(case.test.shape)
+    for j, column in enumerate(case.test.columns):
+        others = [name for name in case.numbers if name != column]
+        train, test = encode_mixed(case.train.drop(columns=column), case.test.drop(columns=column), others)
+        grown, cells = case.train[column].notna().to_numpy(), case.test[column]
+        form = RandomForestRegressor if column in case.numbers else RandomForestClassifier
+        forest = form(10 if quick else 100, min_samples_leaf=3, oob_score=not quick, random_state=seed)
+        forest.fit(train[grown], case.train[column][grown])
+        if column in case.numbers:
+            fitted = forest.predict(train[grown]) if quick else forest.oob_prediction_
+            spread = float((case.train[column][grown] - fitted).std())
+            scores[:, j] = np.abs(cells - forest.predict(test)) / max(spread, 1e-12)
+        else:
+            place = {word: k for k, word in enumerate(forest.classes_)}
+            odds = np.c_[forest.predict_proba(test), np.zeros(len(test))]  # the last: words never seen
+            likely = odds[np.arange(len(test)), [place.get(cell, -1) for cell in cells]]
+            scores[:, j] = norm.isf(0.5 * np.maximum(likely, 1e-4))
+    return scores
+
+
 METHODS: dict[str, Callable[[Case, int, bool], Floats]] = {
     "ours": score_ours,
+    "column_forests": score_forests,
     "z_score": score_columns,
     "isolation_forest": score_rows,
 }
