@@ -89,6 +89,15 @@ def place(space: Space, profile: Profile) -> Floats:
     return np.concatenate(halves, axis=1)
 
 
+def place_portrait(space: Space, portrait: Portrait, others: Sequence[Portrait]) -> Floats:
+    """The encodings of one more table's columns, (S, 2 D): the others' columns stand for landmarks that it lacks."""
+    stands = _own(portrait, space.landmarks)
+    for other in others:
+        if len(portrait.columns) * len(other.columns) <= MOST_WIDE:
+            pair_up(portrait, other, space.landmarks, (stands, {}))
+    return place(space, draw_profile(portrait, space.landmarks, stands))
+
+
 def empty_profile(n_features: int, n_landmarks: int) -> Profile:
     size = (n_features, n_landmarks)
     return Profile(np.zeros((*size, N_TURNING)), np.zeros((*size, N_STAYING)), np.zeros(size))
