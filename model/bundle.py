@@ -27,16 +27,13 @@ from model.schema import Schema, feature_from_json, features_to_json, table_from
 
 Part = TypeVar("Part")
 FORMAT = 2
-MANIFEST = "bundle.json"
-NETWORK = "model.onnx"
-ENCODINGS = "encodings.npy"
+MANIFEST, NETWORK, ENCODINGS = "bundle.json", "model.onnx", "encodings.npy"
 # Only where there is a linear expert, and where rows were held out to calibrate on; older bundles have no linking.
 EXPERT = "expert.npz"
 CALIBRATION = "calibration.npz"
 LINKING = "linking.npz"
 SEAL, NO_SEAL = "seal", "0" * 64
-# A manifest larger than this is no manifest; the network may be large.
-MOST_MANIFEST_BYTES = 64 << 20
+MOST_MANIFEST_BYTES = 64 << 20  # a larger one is no manifest
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,8 +173,8 @@ def _clear_leftovers(out: Path) -> None:
 
 def _is_dead(leftover: str) -> bool:
     """Whether the process that a leftover's name ends with is gone."""
-    number = leftover.rpartition("-")[0].rpartition("-")[2] if ".writing-" in leftover else leftover.rpartition("-")[2]
     try:
+        number = leftover.split("-")[-2 if ".writing-" in leftover else -1]
         os.kill(int(number), 0)
     except ProcessLookupError:
         return True
@@ -217,6 +214,8 @@ def read_bundle(path: Path) -> Bundle:
     expert = _read_part(path, manifest, schema, EXPERT, expert_from_arrays)
     calibration = _read_part(path, manifest, schema, CALIBRATION, calibration_of)
     linking = _read_part(path, manifest, schema, LINKING, linking_of)
+    if linking is not None and linking.space.width != encodings.shape[1]:
+        raise BundleError(f"{path}: {LINKING} and {ENCODINGS} are of different spaces")
     return Bundle(manifest, schema, files[NETWORK], encodings, expert, calibration, linking)
 
 

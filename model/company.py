@@ -22,6 +22,23 @@ class Speaker(NamedTuple):
     weight: float
 
 
+def orient(left: Portrait, a: int, right: Portrait, b: int) -> int | None:
+    """Whether two columns that are the same rise together (1) or not (-1); None if that cannot be told.
+
+    Of two words one counts as the lower, whichever: where the other table has it the other way round, the sign turns.
+    """
+    if left.signed[a] != right.signed[b]:
+        return None
+    mine, theirs = left.words[a], right.words[b]
+    if not left.signed[a] or (mine is None and theirs is None):
+        return 1
+    common = set(mine or ()) & set(theirs or ())
+    if mine is None or theirs is None or not common or len(mine) != len(theirs):
+        return None
+    word = min(common)
+    return 1 if mine.index(word) == theirs.index(word) else -1
+
+
 def compare_dependence(left: Portrait, right: Portrait, pairs: Sequence[Speaker]) -> tuple[Floats, Floats]:
     """The mean square by which pairs differ in how they go together, less chance, and its weight: (pairs, pairs)."""
     place = [{int(p): k for k, p in enumerate(side.partners)} for side in (left, right)]

@@ -67,6 +67,26 @@ def _from_schema(features: Sequence[Feature]) -> Portrait:
     )
 
 
+def read_codes(bundle: Bundle, samples: Mapping[str, Sample]) -> dict[str, Sample]:
+    """Numbers under the name of a feature of words are read as its words, if most of them are: 1, 2 for "1", "2"."""
+    features = {f.name: f for f in bundle.schema.features}
+    for table in bundle.schema.tables:
+        features |= {link.column: features[link.feature] for link in table.links if link.column not in features}
+    read = dict(samples)
+    for name, sample in samples.items():
+        feature = features.get(name)
+        if feature is None or feature.is_number or sample.words is not None:
+            continue
+        numbers, codes = np.unique(sample.cells[~np.isnan(sample.cells)], return_inverse=True)
+        words = tuple(codec.word_of(float(number)) for number in numbers)
+        known = np.asarray([word in feature.words for word in words])
+        if len(codes) and known[codes].mean() > 0.5:
+            cells = np.full(len(sample.cells), np.nan)
+            cells[~np.isnan(sample.cells)] = codes
+            read[name] = Sample(cells, words)
+    return read
+
+
 def sample_cells(cells: Sequence[Any]) -> Sample:
     """Cells as they come in JSON: numbers if all that are known are numbers, else words."""
     known = [not (cell is None or (isinstance(cell, float) and math.isnan(cell))) for cell in cells]
@@ -74,11 +94,10 @@ def sample_cells(cells: Sequence[Any]) -> Sample:
         isinstance(cell, int | float) and not isinstance(cell, bool) for cell, k in zip(cells, known, strict=True) if k
     ):
         return Sample(np.asarray([_number(cell) if k else math.nan for cell, k in zip(cells, known, strict=True)]))
-    words: dict[str, int] = {}
-    numbers = [
-        words.setdefault(_word(cell), len(words)) if k else math.nan for cell, k in zip(cells, known, strict=True)
-    ]
-    return Sample(np.asarray(numbers, dtype=np.float64), tuple(words))
+    texts = [_word(cell) if k else None for cell, k in zip(cells, known, strict=True)]
+    words = sorted({text for text in texts if text is not None})
+    place = {word: float(i) for i, word in enumerate(words)}
+    return Sample(np.asarray([math.nan if text is None else place[text] for text in texts]), tuple(words))
 
 
 def _number(cell: float) -> float:

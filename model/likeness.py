@@ -26,6 +26,8 @@ TURNED_REPEATS = np.asarray([1.0, 1.0, -1.0, 1.0, 1.0])
 LEAST_POWER, MOST_POWER, BY_CHANCE = 0.0, 5.0, 0.05
 # Shares of more rows than this are not told apart any finer: tables differ for more reasons than chance.
 MOST_COUNTED = 200.0
+# So much of a name is read.
+MOST_NAME, MOST_NAME_WORDS = 100, 12
 # So many columns show how far apart a table's columns are.
 MOST_COMPARED = 40
 
@@ -188,13 +190,14 @@ def _log_evidence(counts: Floats) -> float:
 
 def compare_names(left: Sequence[str], right: Sequence[str], rows: Integers, columns: Integers) -> Floats:
     """How alike names are, from -0.25 (nothing in common) to 1 (the same words), (L, R)."""
-    alike = np.asarray([[_name_likeness(left[a], right[b]) for b in columns] for a in rows])
+    mine, theirs = ([name[:MOST_NAME] for name in names] for names in (left, right))
+    alike = np.asarray([[_name_likeness(mine[a], theirs[b]) for b in columns] for a in rows])
     return np.asarray(alike.reshape(len(rows), len(columns)) * 1.25 - 0.25)
 
 
 @lru_cache(maxsize=100_000)
 def _name_likeness(a: str, b: str) -> float:
-    mine, theirs = _split(a), _split(b)
+    mine, theirs = _split(a)[:MOST_NAME_WORDS], _split(b)[:MOST_NAME_WORDS]
     if not mine or not theirs:
         return 0.0
     best = [[_word_likeness(x, y) for y in theirs] for x in mine]

@@ -43,6 +43,11 @@ class Space:
     turning: Floats
     staying: Floats
 
+    @property
+    def width(self) -> int:
+        """The length of an encoding."""
+        return int(self.turning.shape[1] + self.staying.shape[1])
+
 
 @dataclass(frozen=True, slots=True)
 class Profile:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from model.company import Speaker, compare_dependence, compare_pairs
+from model.company import Speaker, compare_dependence, compare_pairs, orient
 from model.likeness import Values, compare_levels, compare_names, compare_repeats, compare_values, weigh_moves
 from model.portraits import LEAST_ROWS, N_ORDERS, TURNED, Portrait
 
@@ -121,7 +121,8 @@ class Task:
         self.open = np.stack([self.feasible, both[0] & both[1]], axis=2)  # (L, R, T)
         known = left.index, right.index
         pairs = [(known[0][a], known[1][b]) for a, b in shared.items() if a in known[0] and b in known[1]]
-        self.shared = [Speaker(a, b, 1, 1.0) for a, b in pairs if left.signed[a] == right.signed[b]]
+        signs = [orient(left, a, right, b) for a, b in pairs]
+        self.shared = [Speaker(a, b, sign, 1.0) for (a, b), sign in zip(pairs, signs, strict=True) if sign is not None]
         self.drift = weights.drift
         self.chance = 1.0 / max(left.rows, 1) + 1.0 / max(right.rows, 1)
 

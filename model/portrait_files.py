@@ -11,10 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model.linking import N_STAYING, N_TURNING, Space
-from model.portraits import MOST_WORDS, N_QUANTILES, N_REPEATS, N_STATISTICS, Portrait
+from model.portraits import MOST_NUMBER, MOST_WORDS, N_QUANTILES, N_REPEATS, N_STATISTICS, Portrait
 from model.schema import Schema
 
 NO_WORD = -1
+# No portrait has larger figures, or more rows.
+MOST_FIGURE, MOST_COUNTED = 1e3, 1e12
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,7 @@ def linking_of(schema: Schema, arrays: Mapping[str, NDArray[Any]]) -> Linking:
         space = Space(landmarks, _floats(arrays["turning"]), _floats(arrays["staying"]))
         tables = enumerate(schema.tables)
         portraits = {table.name: _unpack(schema, arrays, f"{t}.") for t, table in tables if f"{t}.columns" in arrays}
-    except (KeyError, IndexError, TypeError) as error:
+    except (KeyError, IndexError, TypeError, OverflowError) as error:
         raise ValueError(f"it is not complete: {error}") from error
     for axes, size in ((space.turning, N_TURNING), (space.staying, N_STAYING)):
         if axes.ndim != 2 or len(axes) != size * len(landmarks):
@@ -87,6 +89,8 @@ def _unpack(schema: Schema, arrays: Mapping[str, NDArray[Any]], start: str) -> P
     for key, shape in shapes.items():
         if own[key].shape != shape:
             raise ValueError(f"{start}{key} has the shape {own[key].shape}, not {shape}")
+    if len(set(columns)) < s or len(set(partners.tolist())) < p or not 1 <= own["rows"][0] < MOST_COUNTED:
+        raise ValueError(f"{start}columns, partners or rows cannot be")
     features = [schema.features[i] for i in columns]
     words = tuple(
         None if feature.is_number else tuple(feature.words[_within(w, len(feature.words))] for w in row if w >= 0)
@@ -96,12 +100,12 @@ def _unpack(schema: Schema, arrays: Mapping[str, NDArray[Any]], start: str) -> P
         columns=tuple(feature.name for feature in features),
         words=words,
         signed=own["signed"] != 0,
-        repeats=_floats(own["repeats"]),
-        quantiles=np.sort(_floats(own["quantiles"]), axis=1),
+        repeats=np.clip(_floats(own["repeats"]), -MOST_FIGURE, MOST_FIGURE),
+        quantiles=np.sort(np.clip(_floats(own["quantiles"]), -MOST_NUMBER, MOST_NUMBER), axis=1),
         shares=np.clip(_floats(own["shares"]), 0.0, 1.0),
         partners=partners,
-        dependence=_floats(own["dependence"]),
-        known=np.maximum(_floats(own["known"]), 0.0),
+        dependence=np.clip(_floats(own["dependence"]), -MOST_FIGURE, MOST_FIGURE),
+        known=np.clip(_floats(own["known"]), 0.0, MOST_COUNTED),
         rows=int(own["rows"][0]),
     )
 

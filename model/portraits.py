@@ -26,7 +26,10 @@ MOST_WORDS = 20
 MOST_PARTNERS = 64
 # So many rows tell all there is to tell; a value in fewer cells than this is as good as unique.
 MOST_ROWS = 20_000
+MOST_CELLS = 1_500_000
 LEAST_TIES = 8
+# Numbers beyond this are slips or codes: sums of them would overflow.
+MOST_NUMBER = 1e100
 LEAST_ROWS = 5
 N_REPEATS = 5
 
@@ -69,8 +72,9 @@ def draw_portrait(samples: Mapping[str, Sample], first: Sequence[str] = ()) -> P
     """The portrait of a table; ``first``: columns that are to be partners, if not all can be."""
     names, words = tuple(samples), tuple(sample.words for sample in samples.values())
     n_rows = len(next(iter(samples.values())).cells)
-    some = np.random.default_rng(0).permutation(n_rows)[:MOST_ROWS] if n_rows > MOST_ROWS else slice(None)
-    columns = [sample.cells[some] for sample in samples.values()]
+    most = min(MOST_ROWS, max(MOST_CELLS // len(names), 1))
+    some = np.random.default_rng(0).permutation(n_rows)[:most] if n_rows > most else slice(None)
+    columns = [np.where(np.abs(sample.cells) < MOST_NUMBER, sample.cells, np.nan)[some] for sample in samples.values()]
     signed = np.asarray([w is None or _count(cells) <= 2 for w, cells in zip(words, columns, strict=True)])
     views = [_score(cells) if s else _indicate(cells) for s, cells in zip(signed, columns, strict=True)]
     partners = _choose_partners(names, first)

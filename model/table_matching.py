@@ -12,12 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model.bundle import Bundle
-from model.known_tables import portrait_of, sample_cells
-from model.linking import Stands, draw_profile, place
+from model.company import orient
+from model.known_tables import portrait_of, read_codes, sample_cells
+from model.linking import Stands, draw_profile, place, turn_over
 from model.matching import Match, match_portraits
 from model.portraits import Portrait, Sample, draw_portrait
 from model.schema import Link
-from model.similarity import cosines, to_units, unit_vectors
+from model.similarity import to_units, unit_vectors
 from model.units import Pair, find_units
 
 Floats = NDArray[np.float64]
@@ -25,6 +26,8 @@ Floats = NDArray[np.float64]
 LEAST_SURE = 0.5
 # From so sure on they help to match the others.
 LEAST_SHARED = 0.8
+# Every column of a new table is compared with every column of the known one: it may have so many.
+MOST_COLUMNS = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,15 +65,23 @@ def match_tables(
     least: float = LEAST_SURE,
 ) -> Matching:
     """The columns of two tables the bundle knows. A shared feature is its own match."""
-    features = {link.feature: column for column, link in right.items()}
-    shared = {column: features[link.feature] for column, link in left.items() if link.feature in features}
+    columns = {link.feature: column for column, link in right.items()}
+    first: dict[str, str] = {}
+    for column, link in left.items():
+        first.setdefault(link.feature, column)
+    shared = {column: columns[feature] for feature, column in first.items() if feature in columns}
     mine, theirs = portrait_of(bundle, left), portrait_of(bundle, right)
     matches = match_portraits(mine, theirs, shared, read_names=read_names)
     vectors, index = unit_vectors(bundle), bundle.schema.index
-    pairs = [Found(a, b, 1.0, 1, {"encoding": 1.0}, (right[b].scale, right[b].offset)) for a, b in shared.items()]
+    pairs = [
+        Found(a, b, 1.0, _turns(left[a], right[b]), {"encoding": 1.0}, (right[b].scale, right[b].offset))
+        for a, b in shared.items()
+    ]
     for match in matches:
-        a, b = (vectors[[index[links[c].feature]]] for links, c in ((left, match.left), (right, match.right)))
-        pairs.append(_found(match, _cosine(bundle, a, b, match.sign)))
+        links = left[match.left], right[match.right]
+        a, b = (vectors[[index[link.feature]]] for link in links)
+        sign = match.sign * _turns(*links) if _is_number(mine, match.left) else 1
+        pairs.append(_found(match, sign, _cosine(bundle, a, b, match.sign)))
     return _split(pairs, list(left), list(right), least)
 
 
@@ -84,7 +95,7 @@ def match_rows(
 ) -> Matching:
     """The columns of a table and those of rows of a new one; the new columns are placed in the space of encodings."""
     samples = {name: sample_cells(cells) for name, cells in columns.items()}
-    return match_samples(bundle, left, samples, read_names=read_names, least=least)
+    return match_samples(bundle, left, read_codes(bundle, samples), read_names=read_names, least=least)
 
 
 def match_anywhere(
@@ -94,6 +105,7 @@ def match_anywhere(
 
     What is sure after a first look counts as shared in a second one: it tells more of the rest.
     """
+    columns = read_codes(bundle, columns)
     first = _match_each(bundle, columns, {}, read_names=read_names, least=LEAST_SHARED)
     shared = {pair.left: pair.right for pair in _choose_surest(first)}
     found = _match_each(bundle, columns, shared, read_names=read_names, least=least)
@@ -113,7 +125,17 @@ def _match_each(
         {link.feature: replace(link, column=link.feature, scale=1.0, offset=0.0) for link in table.links}
         for table in bundle.schema.tables
     ]
-    return [match_samples(bundle, links, columns, shared=shared, read_names=read_names, least=least) for links in every]
+    new = _draw(columns, [feature.name for feature in bundle.schema.features])
+    return [
+        match_samples(bundle, links, columns, new=new, shared=shared, read_names=read_names, least=least)
+        for links in every
+    ]
+
+
+def _draw(columns: Mapping[str, Sample], first: Sequence[str]) -> Portrait | None:
+    """The portrait of the columns that are not empty; None if all are."""
+    samples = {name: sample for name, sample in columns.items() if not np.isnan(sample.cells).all()}
+    return draw_portrait(samples, first=first) if samples else None
 
 
 def _choose_surest(found: Sequence[Matching]) -> list[Found]:
@@ -132,30 +154,55 @@ def match_samples(
     left: Mapping[str, Link],
     columns: Mapping[str, Sample],
     *,
+    new: Portrait | None = None,
     shared: Mapping[str, str] | None = None,
     read_names: bool = True,
     least: float = LEAST_SURE,
 ) -> Matching:
-    """The same, of columns as they are sampled; ``shared``: left columns that are known to be which new ones."""
-    samples = {name: sample for name, sample in columns.items() if not np.isnan(sample.cells).all()}
-    if not samples:
+    """The same, of columns as they are sampled, or as their portrait is drawn already.
+
+    ``shared``: left columns that are known to be which new ones.
+    """
+    new = new or _draw(columns, list(left))
+    if new is None:
         return Matching([], list(left), list(columns))
-    known, new = portrait_of(bundle, left), draw_portrait(samples, first=list(left))
-    same = {c: c for c in known.columns} if read_names else {}
-    told = {**same, **(shared or {})}
-    shared = {a: b for a, b in told.items() if a in known.index and b in new.index and _can_be_same(known, new, a, b)}
-    matches = match_portraits(known, new, shared, read_names=read_names)
-    encodings = _place(bundle, left, new, shared, matches)
+    known = portrait_of(bundle, left)
+    told = {**({c: c for c in known.columns} if read_names else {}), **(shared or {})}
+    matches = _match_told(known, new, told, left, read_names=read_names)
+    encodings = _place(bundle, left, new, matches)
     vectors, index = unit_vectors(bundle), bundle.schema.index
-    all_pairs = [*(Match(a, b, 1.0, 1, {}) for a, b in shared.items()), *matches]
-    units = _units_of(bundle, left, known, new, [match for match in all_pairs if match.probability >= least])
+    units = _units_of(bundle, left, known, new, [match for match in matches if match.probability >= least])
     pairs = []
-    for match in all_pairs:
+    for match in matches:
         own = to_units(encodings[match.right][None]) if match.right in encodings else np.zeros((1, 1))
         mine = vectors[[index[left[match.left].feature]]]
         cosine = _cosine(bundle, mine, own, match.sign) if own.any() else 0.0
-        pairs.append(_found(match, cosine, units.get(match.right)))
+        sign = match.sign * _turns(left[match.left]) if _is_number(known, match.left) else 1
+        pairs.append(_found(match, sign, cosine, units.get(match.right)))
     return _split(pairs, list(left), list(columns), least, encodings)
+
+
+def _match_told(
+    known: Portrait, new: Portrait, told: Mapping[str, str], left: Mapping[str, Link], *, read_names: bool
+) -> list[Match]:
+    """The matches that are told, as far as they can be, and then those that are found."""
+    signs: dict[tuple[str, str], int] = {}
+    for a, b in told.items():
+        if a in known.index and b in new.index and left[a].scale > 0:
+            sign = orient(known, known.index[a], new, new.index[b])
+            if sign is not None:
+                signs[a, b] = sign
+    found = match_portraits(known, new, dict(signs.keys()), read_names=read_names)
+    return [*(Match(a, b, 1.0, sign, {}) for (a, b), sign in signs.items()), *found]
+
+
+def _turns(*links: Link) -> int:
+    """-1 if the cells of columns fall as their features rise, an odd number of times."""
+    return -1 if sum(link.scale < 0.0 for link in links) % 2 else 1
+
+
+def _is_number(portrait: Portrait, column: str) -> bool:
+    return portrait.words[portrait.index[column]] is None
 
 
 def _split(
@@ -172,17 +219,14 @@ def _split(
     return Matching(kept, *rest, encodings or {})
 
 
-def _found(match: Match, cosine: float, unit: tuple[float, float] | None = None) -> Found:
-    return Found(match.left, match.right, match.probability, match.sign, {"encoding": cosine, **match.evidence}, unit)
+def _found(match: Match, sign: int, cosine: float, unit: tuple[float, float] | None = None) -> Found:
+    return Found(match.left, match.right, match.probability, sign, {"encoding": cosine, **match.evidence}, unit)
 
 
 def _cosine(bundle: Bundle, a: Floats, b: Floats, sign: int) -> float:
-    straight, signs = cosines(bundle, a, b)
-    return float(straight[0, 0] if signs[0, 0] == sign else (a @ b.T)[0, 0])
-
-
-def _can_be_same(known: Portrait, new: Portrait, left: str, right: str) -> bool:
-    return bool(known.signed[known.index[left]] == new.signed[new.index[right]])
+    """The cosine of two encodings, the one turned over if the two columns are."""
+    turned = turn_over(a) if sign < 0 and bundle.linking is not None else a
+    return float((turned @ b.T)[0, 0])
 
 
 def _units_of(
@@ -201,7 +245,7 @@ def _units_of(
         Pair(
             known.quantiles[known.index[match.left]],
             new.quantiles[new.index[match.right]],
-            match.sign,
+            match.sign * _turns(left[match.left]),
             _usual_range(bundle, left[match.left]),
         )
         for match in numbers
@@ -223,14 +267,12 @@ def _usual_range(bundle: Bundle, link: Link) -> tuple[float, float]:
     return float(ends[0]), float(ends[1])
 
 
-def _place(
-    bundle: Bundle, left: Mapping[str, Link], new: Portrait, shared: Mapping[str, str], matches: Sequence[Match]
-) -> dict[str, Floats]:
+def _place(bundle: Bundle, left: Mapping[str, Link], new: Portrait, matches: Sequence[Match]) -> dict[str, Floats]:
     """The encodings of the new columns: fitted for them alone, with all else frozen."""
     linking = bundle.linking
     if linking is None:
         return {}
-    stands: Stands = {left[a].feature: (new.index[b], 1, 1.0) for a, b in shared.items()}
+    stands: Stands = {}
     for match in matches:
         if match.probability >= LEAST_SURE:
             stands[left[match.left].feature] = (new.index[match.right], match.sign, match.probability)

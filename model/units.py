@@ -30,6 +30,8 @@ LEAST_APART, MOST_APART = 0.04, 0.4
 # Beyond so many times that no factor is believed. Ratios that spread further than this over the quantiles are none.
 MOST_AWAY = 3.0
 MOST_SPREAD = 0.35
+# Beyond this no unit is likely.
+MOST_NUMBER = 1e30
 # A line must fit as well as this; one that fits as well as that is a change of unit and nothing else.
 LEAST_FIT, EXACT_FIT = 0.98, 0.9995
 
@@ -54,7 +56,8 @@ def find_units(pairs: Sequence[Pair]) -> list[tuple[float, float] | None]:
     # A quarter of a normal law's draws are nearer to zero than a third of its spread.
     apart = 3.0 * float(np.quantile(sizes, 0.25, method="lower")) if sizes else 0.0
     apart = min(max(apart, LEAST_APART), MOST_APART)
-    return [_find_unit(pair, ratio, apart) for pair, ratio in zip(pairs, ratios, strict=True)]
+    units = [_find_unit(pair, ratio, apart) for pair, ratio in zip(pairs, ratios, strict=True)]
+    return [unit if unit is not None and 1.0 / MOST_NUMBER < abs(unit[0]) < MOST_NUMBER else None for unit in units]
 
 
 def _inner(pair: Pair) -> tuple[Floats, Floats]:
@@ -67,16 +70,16 @@ def _inner(pair: Pair) -> tuple[Floats, Floats]:
 def _log_ratio(pair: Pair) -> float | None:
     """The usual ratio of the two columns, as a logarithm; None if it is not the same all over."""
     y, x = _inner(pair)
-    positive = (x > 0) & (y > 0)
-    if pair.sign < 0 or positive.mean() < 0.9:
+    alike = x * y > 0.0  # of the same sign, and not zero
+    if pair.sign < 0 or alike.mean() < 0.9:
         return None
-    logs = np.log(y[positive] / x[positive])
+    logs = np.log(y[alike] / x[alike])
     return float(np.median(logs)) if logs.std() < MOST_SPREAD else None
 
 
 def _find_unit(pair: Pair, ratio: float | None, apart: float) -> tuple[float, float] | None:
     y, x = _inner(pair)
-    if x.std() == 0.0 or y.std() == 0.0:
+    if not (0.0 < x.std() < MOST_NUMBER and 0.0 < y.std() < MOST_NUMBER):
         return None
     slope, offset = (float(number) for number in np.polyfit(x, y, 1))
     fit = float(np.corrcoef(x, y)[0, 1]) ** 2

@@ -1,6 +1,7 @@
 """Which columns mean the same: from portraits alone, between tables of a bundle, and with rows never seen."""
 
 import csv
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -115,8 +116,6 @@ def test_empty_and_constant_columns_have_portraits_too(left, cells):
 
 def test_encodings_of_twins_are_nearest(left, right):
     own = [name if name in ("size", "age") else f"left.{name}" for name in left.columns]
-    from dataclasses import replace
-
     names = list(dict.fromkeys([*own, *right.columns]))
     _, encodings = fit_space([replace(left, columns=tuple(own)), right], names)
     unit = to_units(encodings)
@@ -184,6 +183,54 @@ def test_a_new_table_is_matched_with_units_and_signs_and_placed(predictor, new_r
     assert set(matching.encodings) == set(found)
 
 
+def test_the_order_of_rows_does_not_turn_signs(predictor):
+    """A column of two words counts one of them as the lower: which, must not depend on the row that comes first."""
+    rng = np.random.default_rng(5)
+    rows = draw_rows(1)
+    words = np.where(rows["size"] + rng.normal(size=N) > 0, "big", "small")
+    left = draw_portrait({**samples(draw_rows(0)), "word": sample_cells(list(words_of(draw_rows(0))))})
+    for order in (np.argsort(words), np.argsort(words)[::-1]):
+        cells = {"x": Sample(rows["price"][order]), "word": sample_cells(list(words[order]))}
+        (match,) = match_portraits(left, draw_portrait(cells), {"word": "word"})[:1]
+        assert (match.left, match.sign) == ("price", 1) or match.left == "size"
+        turned = draw_portrait(
+            {"x": Sample(rows["price"][order]), "word": Sample(1.0 - cells["word"].cells, ("small", "big"))}
+        )
+        (other,) = match_portraits(left, turned, {"word": "word"})[:1]
+        assert (other.left, other.sign) == (match.left, match.sign)
+
+
+def words_of(rows):
+    return np.where(rows["size"] + np.random.default_rng(6).normal(size=N) > 0, "big", "small")
+
+
+def test_codes_are_read_as_the_words_they_stand_for(predictor, cars):
+    with (cars / "auto.csv").open(newline="") as file:
+        lines = list(csv.DictReader(file))
+    rows = {"origin": [int(line["origin"]) for line in lines], "w": [float(line["weight"]) for line in lines]}
+    found = {pair.right: pair for pair in match_rows(predictor.bundle, predictor.links("auto"), rows).pairs}
+    assert (found["origin"].left, found["origin"].unit) == ("origin", (1.0, 0.0))
+
+
+def test_a_column_that_falls_as_its_feature_rises(predictor, new_rows):
+    links = {**predictor.links("auto"), "weight": replace(predictor.links("auto")["weight"], scale=-1.0)}
+    rows = {"down": [-cell for cell in new_rows["kilos"]], "cylinders": new_rows["cylinders"]}
+    found = {pair.right: pair for pair in match_rows(predictor.bundle, links, rows, least=0.0).pairs}
+    assert (found["down"].left, found["down"].sign) == ("weight", 1)
+    assert found["down"].unit == pytest.approx((-2.204623, 0.0), abs=1e-4)
+
+
+@pytest.mark.parametrize("huge", [1.7e308, -1e200, 1e120])
+def test_numbers_that_overflow_tell_nothing(predictor, huge):
+    rows = {"mpg": [huge if i % 2 else -huge for i in range(50)], "weight": [huge] * 50}
+    assert all(pair.unit is None for pair in match_rows(predictor.bundle, predictor.links("auto"), rows).pairs)
+
+
+def test_long_names_cost_no_more(predictor):
+    columns = {"a1" * 1_000_000: [1.0, 2.0, 3.0] * 10, "b2" * 1_000_000: [3.0, 2.0, 1.0] * 10}
+    match_rows(predictor.bundle, predictor.links("auto"), columns)
+
+
 def test_a_bundle_without_portraits_matches_by_values(predictor, new_rows):
     old = predictor.bundle
     bare = Bundle(old.manifest, old.schema, old.network, old.encodings, old.expert, old.calibration)
@@ -200,7 +247,7 @@ def test_no_rows_match_nothing(predictor):
 
 @pytest.mark.parametrize(
     ("cells", "words"),
-    [([1, 2.5, None], None), ([True, False, None], ("true", "false")), ([1, "x"], ("1", "x")), ([10**400, 1], None)],
+    [([1, 2.5, None], None), ([True, False, None], ("false", "true")), ([1, "x"], ("1", "x")), ([10**400, 1], None)],
 )
 def test_cells_as_they_come(cells, words):
     assert sample_cells(cells).words == words

@@ -11,10 +11,11 @@ import numpy as np
 
 from model.bundle import Bundle, read_bundle
 from model.errors import FamilyError
+from model.known_tables import read_codes
 from model.portraits import MOST_ROWS, Sample
 from model.requests import nearest
 from model.schema import Link
-from model.table_matching import Found, Matching, match_anywhere, match_samples
+from model.table_matching import MOST_COLUMNS, Found, Matching, match_anywhere, match_samples
 from training.family import TableSpec
 from training.reading import RawColumn, read_table
 
@@ -29,11 +30,14 @@ def place_table(args: argparse.Namespace) -> None:
     links = _links_of(bundle, args.left)
     raw = read_table(TableSpec(args.table.stem, args.table), MOST_ROWS)
     samples = {column.name: sample_column(column) for column in raw.columns if not column.too_many_words}
+    if len(samples) > MOST_COLUMNS:
+        raise FamilyError(f"{args.table} has {len(samples)} columns; at most {MOST_COLUMNS} are placed at a time")
     if links is None:
         matching = match_anywhere(bundle, samples, read_names=args.names, least=args.least)
         features = {pair.left: pair.left for pair in matching.pairs}
     else:
-        matching = match_samples(bundle, links, samples, read_names=args.names, least=args.least)
+        codes = read_codes(bundle, samples)
+        matching = match_samples(bundle, links, codes, read_names=args.names, least=args.least)
         features = {column: link.feature for column, link in links.items()}
     columns = suggest(matching, features)
     if args.schema is not None:
@@ -52,7 +56,7 @@ def suggest(matching: Matching, features: dict[str, str]) -> dict[str, dict[str,
     return {
         pair.right: {"feature": features[pair.left], "scale": pair.unit[0], "offset": pair.unit[1]}
         for pair in matching.pairs
-        if pair.unit is not None
+        if pair.unit is not None and pair.right
     }
 
 
@@ -111,11 +115,12 @@ def _evidence(pair: Found) -> str:
 
 def _write(path: Path, content: dict[str, Any]) -> None:
     """Written aside, then renamed."""
+    if path.is_dir():
+        raise FamilyError(f"--schema {path} is a folder: name a file")
     try:
-        with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-            json.dump(content, file, indent=1)
-            file.write("\n")
-        Path(file.name).chmod(0o644)
-        Path(file.name).replace(path)
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as folder:
+            aside = Path(folder) / path.name
+            aside.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+            aside.replace(path)
     except OSError as error:
         raise FamilyError(f"{path} cannot be written: {error.strerror}") from error

@@ -16,7 +16,7 @@ from model.errors import AskError
 from model.requests import nearest
 from model.schema import Link
 from model.similarity import find_similar, project
-from model.table_matching import Found, Matching, match_rows, match_tables
+from model.table_matching import MOST_COLUMNS, Found, Matching, match_rows, match_tables
 from service.documents import gives, takes
 from service.errors import ProblemError
 from service.live import Served
@@ -28,8 +28,6 @@ from service.shapes import AnalogyAnswer, EncodingsAnswer, MapAnswer, SimilarAns
 
 MATCH = decoder(MatchAsk)
 ERRORS = (404, 422, 503)
-# Every column of the new table is compared with every column of the known one.
-MOST_COLUMNS = 300
 Model = Annotated[str | None, Query(description="NAME or NAME@VERSION; default: the active model")]
 Table = Annotated[str | None, Query(description="a table: only its columns' features")]
 Count = Annotated[int, Query(ge=1, le=1000, description="how many")]
@@ -202,7 +200,7 @@ def _suggest(matching: Matching, links: Mapping[str, Link]) -> dict[str, Any]:
     return {
         found.right: {"feature": links[found.left].feature, "scale": found.unit[0], "offset": found.unit[1]}
         for found in matching.pairs
-        if found.unit is not None
+        if found.unit is not None and found.right
     }
 
 
