@@ -1,0 +1,65 @@
+"""The joint normal law of a bundle with a new table's features more, without the rows it was fitted to.
+
+Of the new features only their line on the old ones is taken from the new table; how the old ones lie is left to the
+law, so that what it says of them, given each other, stays as it was to the last bit.
+Axis letters: N rows, D dimensions: O old ones, n new ones.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model.law import NormalLaw, dimensions_of
+from model.linear import LinearExpert
+from model.schema import Feature, Schema
+from training.joining import Joined
+from training.joint_normal import MOST_DIMENSIONS, MOST_ROWS, fit_law
+
+Floats = NDArray[np.float64]
+# Keeps the law proper where a new column is the copy of an old one, in squared spreads.
+LEAST_LEFT = 1e-5
+
+
+def extend_expert(expert: LinearExpert | None, joined: Joined, seed: int = 0) -> LinearExpert | None:
+    """The expert with the new features' dimensions; None where there is none."""
+    if expert is None:
+        return None
+    law, n_old = expert.law, joined.n_old
+    owner, value = dimensions_of(Schema(joined.new), max(MOST_DIMENSIONS - len(law.owner), 0))
+    dimensions = np.concatenate([law.owner, owner + n_old]), np.concatenate([law.value, value])
+    wide = LinearExpert(joined.schema, NormalLaw.standard(*dimensions))
+    table = joined.table
+    pool = np.random.default_rng(seed).permutation(np.flatnonzero(~table.held_out))
+    rows = wide.coordinates(table.columns, table.positions[pool[:MOST_ROWS]])  # (N, D)
+    mean, covariance = _extend_law(law, rows)
+    lean = np.concatenate([expert.lean, _lean_of_new(expert.lean, joined)])
+    return LinearExpert(joined.schema, NormalLaw(*dimensions, mean, covariance), lean)
+
+
+def _extend_law(law: NormalLaw, rows: Floats) -> tuple[Floats, Floats]:
+    """Mean (D,) and covariance (D, D): the law's own, and after it the new dimensions, by their line on the old ones
+    within rows (N, D) of all dimensions.
+    """
+    o, n = len(law.owner), rows.shape[1] - len(law.owner)
+    shared = np.flatnonzero(~np.isnan(rows[:, :o]).all(axis=0))
+    here, there = slice(None, len(shared)), slice(len(shared), None)
+    level, spread = fit_law(rows[:, [*shared, *range(o, o + n)]])
+    slopes = np.zeros((n, o))
+    slopes[:, shared] = np.linalg.solve(spread[here, here], spread[here, there]).T
+    left = spread[there, there] - slopes[:, shared] @ spread[here, there] + LEAST_LEFT * np.eye(n)
+    across = slopes @ law.covariance  # (n, O)
+    own = 0.5 * (left + left.T) + across @ slopes.T
+    mean = level[there] + slopes[:, shared] @ (law.mean[shared] - level[here])
+    covariance = np.block([[law.covariance, across.T], [across, 0.5 * (own + own.T)]])
+    return np.concatenate([law.mean, mean]), covariance
+
+
+def _lean_of_new(lean: Floats, joined: Joined) -> Floats:
+    """How far the law is followed for new features: as for old ones of their kind, (new features, 2)."""
+    old = joined.schema.features[: joined.n_old]
+
+    def usual(feature: Feature) -> Floats:
+        alike = [i for i, other in enumerate(old) if other.kind == feature.kind]
+        alike = alike or [i for i, other in enumerate(old) if other.is_number == feature.is_number]
+        return np.asarray(lean[alike or slice(None)].mean(axis=0))
+
+    return np.stack([usual(feature) for feature in joined.new]) if joined.new else np.empty((0, 2))
