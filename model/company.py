@@ -59,7 +59,7 @@ def compare_dependence(left: Portrait, right: Portrait, pairs: Sequence[Speaker]
 def compare_pairs(x: Floats, y: Floats, doubt: tuple[Floats, Floats], real: Floats, freedom: float) -> Floats:
     """The logarithm of the odds that statistics x and y (..., E) are one and the same seen twice, summed, (...).
 
-    Both are Student's: with a common part of variance ``real`` (E,) if they are the same, and without if not.
+    Both are Student's: with a common part of variance ``real`` (..., E) if they are the same, and without if not.
     """
     real = np.maximum(real, LEAST_REAL)
     sx, sy = real + doubt[0], real + doubt[1]

@@ -243,7 +243,8 @@ class Task:
         doubts = [1.0 / np.maximum(n, 1.0)[:, :, None] + self.drift**2 / 2 for n in (n_mine, n_theirs)]
         real = (np.square(mine).mean((0, 1)) + np.square(theirs).mean((0, 1)) - doubts[0].mean() - doubts[1].mean()) / 2
         sure = odds.sum(axis=2)
-        weight = sure[p, np.arange(len(p))][None] * sure[np.arange(len(q)), q][:, None]
+        # As loud as each of the two pairs would speak for the other one now.
+        weight = np.sqrt(sure[p, np.arange(len(p))][None] * sure[np.arange(len(q)), q][:, None])
         apart = (p[None] != np.arange(len(q))[:, None]) & (q[:, None] != np.arange(len(p)))
         apart &= (p_at >= 0)[None] & (q_at >= 0)[:, None] & (n_mine >= LEAST_ROWS) & (n_theirs >= LEAST_ROWS)
         # Which way round the parted two would go: as i and q do, the other way if i falls as p rises.

@@ -32,8 +32,8 @@ from training.pacing import decay_groups, pace
 from training.settings import FitSettings, choose_settings
 
 # A step takes so many rows, dealt out to the members; a member has enough with a few.
-STEP_ROWS = 512
-FEWEST_ROWS = 32
+STEP_ROWS = 384
+FEWEST_ROWS = 24
 # Weights are those of the folded tables: they move straight, not by way of projections, and can move faster than in a fit.
 FASTER = 3.0
 # It asks for so many new features, and so many old ones: these have learnt most of what they will.
