@@ -46,7 +46,7 @@ def extend(table, bundle, out, *options):
 @pytest.fixture(scope="module")
 def extended(garage, schema, small_bundle, tmp_path_factory):
     out = tmp_path_factory.mktemp("extended") / "more"
-    answer = extend(garage, small_bundle, out, "--schema", str(schema), "--epochs", "20")
+    answer = extend(garage, small_bundle, out, "--schema", str(schema), "--epochs", "10")
     assert answer.returncode == 0, answer.stderr
     return out
 

@@ -34,7 +34,7 @@ from training.settings import FitSettings, choose_settings
 # A step takes so many rows, dealt out to the members; a member has enough with a few.
 STEP_ROWS = 384
 FEWEST_ROWS = 24
-# Weights are those of the folded tables: they move straight, not by way of projections, and can move faster than in a fit.
+# Weights are those of the folded tables: they move straight, not by way of projections, and can move faster.
 FASTER = 3.0
 # It asks for so many new features, and so many old ones: these have learnt most of what they will.
 MOST_NEW, MOST_OLD = 32, 8
