@@ -109,7 +109,7 @@ class ExtendedNetwork(nn.Module):
         self.register_buffer("rows", unfold_rows(old))  # (M, O, K + 1, H, W + 1)
         wide = old.add_heads(N_NEW_HEADS)
         for name in ("pair", "presence"):
-            table = torch.from_numpy(getattr(wide, name).reshape(m, -1, o, o))
+            table = torch.from_numpy(getattr(wide, name).reshape(m, self.shape.n_heads, o, o))
             self.register_buffer(name, table)  # (M, H, O, O), with the new head
         self.register_buffer("heard", layout.heard & ~torch.eye(f, dtype=torch.bool))  # (F, F)
         keys = self.cells[..., : old.d_head]
@@ -169,7 +169,9 @@ class ExtendedNetwork(nn.Module):
         near = hats(positions.transpose(1, 2), self.layout.word.shape[1])  # (M, S, K, B)
         table = self.cell_table().index_select(1, columns).flatten(3)  # (M, S, K, H 2 W)
         flat = table.transpose(2, 3) @ near  # (M, S, H 2 W, B)
-        cells = flat.view(*flat.shape[:2], self.shape.n_heads, -1, flat.shape[3])  # (M, S, H, 2 W, B)
+        cells = flat.view(
+            *flat.shape[:2], self.shape.n_heads, 2 * self.shape.d_head, flat.shape[3]
+        )  # (M, S, H, 2 W, B)
         keys, values = cells.permute(0, 2, 3, 1, 4).chunk(2, dim=2)  # (M, H, W, S, B)
         query = self.query_table().index_select(1, asked).transpose(1, 2) * self.shape.d_head**0.5  # is scaled already
         pair, presence = (gates.index_select(2, asked).index_select(3, columns) for gates in self.gate_tables())

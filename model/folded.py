@@ -96,9 +96,10 @@ class Folded:
 
         def widen(table: Floats, axis: int, fill: float) -> Floats:
             before, after = table.shape[:axis], table.shape[axis + 1 :]
-            by_member = table.reshape(*before, self.n_members, -1, *after)
-            wide = _fit_axis(by_member, by_member.shape[axis + 1] + n_heads, axis=axis + 1, fill=fill)
-            return wide.reshape(*before, -1, *after)
+            own, m = self.n_heads // self.n_members, self.n_members
+            by_member = table.reshape(*before, m, own, *after)
+            wide = _fit_axis(by_member, own + n_heads, axis=axis + 1, fill=fill)
+            return wide.reshape(*before, m * (own + n_heads), *after)
 
         return Folded(
             cells=widen(self.cells, 2, 0.0),

@@ -46,21 +46,23 @@ class Start:
 
 def unfold_cells(folded: Folded) -> Tensor:
     """Key and value of each slot, (M, F, K, H, 2 W)."""
-    f, k, _, width = folded.cells.shape
-    return torch.from_numpy(folded.cells.reshape(f, k, folded.n_members, -1, width).copy()).movedim(2, 0)
+    f, k, heads, width = folded.cells.shape
+    m = folded.n_members
+    return torch.from_numpy(folded.cells.reshape(f, k, m, heads // m, width).copy()).movedim(2, 0)
 
 
 def unfold_query(folded: Folded) -> Tensor:
     """What each feature looks for when it is asked, (M, F, H, W)."""
-    query = folded.query.reshape(folded.n_members, -1, folded.n_features, folded.d_head)
-    return torch.from_numpy(query.copy()).transpose(1, 2)
+    heads, f, width = folded.query.shape
+    m = folded.n_members
+    return torch.from_numpy(folded.query.reshape(m, heads // m, f, width).copy()).transpose(1, 2)
 
 
 def unfold_rows(folded: Folded) -> Tensor:
     """The output rows of each member by itself, (M, F, K + 1, H, W + 1)."""
-    f, _, width, n_rows = folded.rows.shape
-    rows = folded.rows.reshape(f, folded.n_members, -1, width, n_rows) * folded.n_members
-    return torch.from_numpy(rows).permute(1, 0, 4, 2, 3)
+    f, heads, width, n_rows = folded.rows.shape
+    m = folded.n_members
+    return torch.from_numpy(folded.rows.reshape(f, m, heads // m, width, n_rows) * m).permute(1, 0, 4, 2, 3)
 
 
 def start_fresh(n_members: int, n_features: int, n_values: int, *, n_heads: int, d_head: int) -> Start:

@@ -23,6 +23,7 @@ from model.linear import LinearExpert
 from model.network import Answer
 from model.schema import Schema
 from model.starting import start_fresh, start_new
+from training.extending_check import check_extension
 from training.extending_law import extend_expert
 from training.hearing import hear
 from training.joining import Joined
@@ -111,8 +112,10 @@ def extend_model(
     _fit(network, lesson, settings, seed, report)
     wide = folded.resize(joined.schema.n_values).add_heads(N_NEW_HEADS).grow(len(joined.schema.features))
     wide = wide.put(network.fold(), table.columns.tolist(), n_old=joined.n_old, n_new_heads=N_NEW_HEADS)
+    content = write_folded(wide, joined.schema.digest())
+    check_extension(network, content, joined)
     sizes = {"heads": wide.n_heads, "width": network.shape.d_model, "members": wide.n_members}
-    return Extended(write_folded(wide, joined.schema.digest()), expert, sizes)
+    return Extended(content, expert, sizes)
 
 
 def _temper(bundle: Bundle, joined: Joined) -> Tensor:

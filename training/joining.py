@@ -19,7 +19,7 @@ from training.family import TableSpec, Unit
 from training.features import Source, encode_source, fit_feature, infer_kind
 from training.kinds import ONLY_MISSING, why_leave_out
 from training.pieces import open_pieces
-from training.reading import RawColumn, RawTable, read_table
+from training.reading import RawColumn, RawTable, is_number, read_table
 from training.tables import HELD_OUT_SHARE, MIN_ROWS, MOST_HELD_OUT, Dataset, FitTable
 
 # How the cells of a column must be stored to be a feature of a number kind.
@@ -149,8 +149,10 @@ def _why_leave_out(known: Feature | None, source: Source) -> str | None:
 
 
 def _example(column: RawColumn) -> str:
+    """A cell that shows what the column holds: for text, one that is no number."""
     if column.storage in ("text", "boolean"):
-        return f"{column.storage}, e.g. {column.words[int(column.codes.max())]!r}"
+        strange = [word for word in column.words if not is_number(word)]
+        return f"{column.storage}, e.g. {(strange or column.words)[0]!r}"
     return f"{column.storage}s, e.g. {column.numbers[column.known][0]:g}"
 
 
