@@ -1,16 +1,28 @@
 """A new table's features in a bundle: learnt without the old data, and without disturbing what was there."""
 
+import argparse
 import csv
 import json
 
 import numpy as np
+import onnxruntime
 import pytest
+import torch
 
-from model.bundle import read_bundle
+from model.bundle import read_bundle, write_bundle
+from model.errors import FamilyError, TabglotError
+from model.extension import N_NEW_HEADS
+from model.folded import read_folded, write_folded
 from model.requests import Cells
 from model.runtime import Predictor
 from model.similarity import find_similar
-from tests.conftest import run_training
+from tests.conftest import make_positions, run_training
+from training.column_links import read_columns
+from training.extend_command import extend_bundle
+from training.extended_bundle import WRITTEN
+from training.extending import start_network
+from training.extending_check import check_extension
+from training.joining import join_table
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +55,25 @@ def extend(table, bundle, out, *options):
     return run_training("extend", str(table), "--bundle", str(bundle), "--out", str(out), *options)
 
 
+def extend_here(table, bundle, out, **options):
+    """The same in this process: quicker, and errors are raised."""
+    usual = {"schema": None, "name": None, "epochs": 1.0, "seed": 0, "force": False, "quiet": True}
+    extend_bundle(argparse.Namespace(table=table, bundle=bundle, out=out, **{**usual, **options}))
+    return read_bundle(out)
+
+
+def run_onnx(bundle, columns, positions, asked):
+    session = onnxruntime.InferenceSession(bundle.network, providers=["CPUExecutionProvider"])
+    names = [output.name for output in session.get_outputs()]
+    feed = {"columns": columns, "positions": positions, "asked": asked}
+    return dict(zip(names, session.run(None, feed), strict=True))
+
+
+def own_values(schema, n_values):
+    """Which of the padded values each feature has, (F, K)."""
+    return np.asarray([np.arange(n_values) < feature.n_values for feature in schema.features])
+
+
 @pytest.fixture(scope="module")
 def extended(garage, schema, small_bundle, tmp_path_factory):
     out = tmp_path_factory.mktemp("extended") / "more"
@@ -66,6 +97,57 @@ def test_what_was_there_is_not_disturbed(small_bundle, extended):
     assert np.abs(before["point"] - after["point"]).max() < 1e-5
     assert np.abs(before["logits"] - after["logits"][:, :, :k])[before["logits"] > -1e8].max() < 1e-4
     assert np.array_equal(old.bundle.encodings, new.bundle.encodings[:n])
+
+
+def test_network_law_and_calibration_say_of_old_rows_what_they_said(small_bundle, extended):
+    old, new = read_bundle(small_bundle), read_bundle(extended)
+    n, k = len(old.schema.features), old.schema.n_values
+    every, positions = np.arange(n), make_positions(old.schema, 100, missing=0.4)
+    before, after = (run_onnx(bundle, every, positions, every) for bundle in (old, new))
+    real = own_values(old.schema, k)
+    assert np.abs(before["logits"] - after["logits"][..., :k])[:, real].max() < 1e-6
+    assert np.abs(before["point"] - after["point"]).max() < 1e-6
+    assert np.abs(before["gates"] - after["gates"]).max() < 1e-6
+    first, second = (bundle.expert.tell(every, positions, every) for bundle in (old, new))
+    assert np.array_equal(first.mean, second.mean)
+    assert np.array_equal(first.logits[:, real], second.logits[..., :k][:, real])
+    for name, array in old.calibration.to_arrays().items():
+        assert np.array_equal(array, new.calibration.to_arrays()[name][:n])
+
+
+def test_contributions_of_old_and_new_columns_add_up(extended):
+    predictor = Predictor.load(extended)
+    schema = predictor.schema
+    every = np.arange(len(schema.features))
+    got = predictor.ask(Cells.of(every, make_positions(schema, 20, missing=0.4)), every.tolist(), explain=True)
+    words = own_values(schema, schema.n_values) & ~np.asarray([[f.is_number] for f in schema.features])
+    total = got["base"] + got["contributions"].sum(axis=2)
+    # Values that never occur have logits of many thousands: there single precision is coarser than the tolerance.
+    assert np.allclose(total[:, words], got["logits"][:, words], rtol=1e-6, atol=1e-4)
+    assert np.abs(got["point_base"] + got["point_contributions"].sum(axis=2) - got["point"]).max() < 1e-4
+    answer = predictor.predict({"kilos": [1500], "thirst": [12.0]}, "mpg", table="garage", explain=True)
+    heard = answer.experts.contributions
+    assert np.abs(heard[0]).min() > 0.0
+
+
+def test_the_network_that_learns_is_the_one_that_is_written(small_bundle, garage, schema):
+    bundle = read_bundle(small_bundle)
+    joined = join_table(bundle.schema, garage, name="garage", columns=read_columns(schema))
+    folded, columns = read_folded(bundle.network), joined.table.columns
+    assert write_folded(folded, bundle.schema.digest()) == bundle.network
+    torch.manual_seed(0)
+    network = start_network(folded, joined, torch.ones(len(columns)))
+    with torch.no_grad():
+        for weight in network.parameters():
+            weight += 0.2 * torch.randn_like(weight)
+    wide = folded.resize(joined.schema.n_values).add_heads(N_NEW_HEADS).grow(len(joined.schema.features))
+    wide = wide.put(network.fold(), columns.tolist(), n_old=joined.n_old, n_new_heads=N_NEW_HEADS)
+    content = write_folded(wide, joined.schema.digest())
+    assert check_extension(network, content, joined) < 1e-5
+    with torch.no_grad():
+        network.new_parts.constant += 0.1
+    with pytest.raises(RuntimeError, match="differ by"):
+        check_extension(network, content, joined)
 
 
 def test_served_answers_stay_as_they_were(small_bundle, extended):
@@ -98,6 +180,59 @@ def test_a_bundle_can_be_extended_again(garage, extended, tmp_path):
     answer = extend(garage, extended, tmp_path / "more", "--name", "again", "--epochs", "1")
     assert answer.returncode == 0, answer.stderr
     assert len(read_bundle(tmp_path / "more").manifest["extended"]) == 2
+
+
+def test_a_feature_of_more_values_than_any_before_finds_room(small_bundle, tmp_path):
+    n_words = read_bundle(small_bundle).schema.n_values + 5
+    lines = [f"{2000 + 7 * i},w{i % n_words}" for i in range(4 * n_words)]
+    (tmp_path / "words.csv").write_text("\n".join(["weight,word", *lines]))
+    bundle = extend_here(tmp_path / "words.csv", small_bundle, tmp_path / "out")
+    assert bundle.schema.n_values > n_words - 5
+    old, new = Predictor.load(small_bundle), Predictor(bundle)
+    for target in ("mpg", "origin"):
+        before, after = (p.predict({"weight": [2500, 4000]}, target) for p in (old, new))
+        assert before.mass == pytest.approx(after.mass, abs=1e-6)
+
+
+def test_a_table_of_known_columns_is_added_and_one_that_shares_none_too(small_bundle, tmp_path, capsys):
+    rows = [f"{2000 + 40 * i},{30 - i // 4},{i % 3}" for i in range(60)]
+    (tmp_path / "known.csv").write_text("\n".join(["weight,mpg", *(row.rpartition(",")[0] for row in rows)]))
+    bundle = extend_here(tmp_path / "known.csv", small_bundle, tmp_path / "a", quiet=False)
+    assert "nothing is learnt" in capsys.readouterr().err
+    assert bundle.network == read_bundle(small_bundle).network
+    assert Predictor(bundle).predict({"weight": [3000]}, "mpg", table="known").values
+    (tmp_path / "strange.csv").write_text("\n".join(["heft,reach,sort", *rows]))
+    bundle = extend_here(tmp_path / "strange.csv", small_bundle, tmp_path / "b", quiet=False)
+    assert "no column is a known feature" in capsys.readouterr().err
+    assert Predictor(bundle).predict({"heft": [3000]}, "reach").values
+
+
+def test_the_reference_network_is_refused_with_the_reason(small_bundle, garage, tmp_path):
+    bundle = read_bundle(small_bundle)
+    facts = {key: value for key, value in bundle.manifest.items() if key not in WRITTEN}
+    facts |= {"preset": "paper", "additive": False}
+    paper = tmp_path / "paper"
+    write_bundle(paper, facts=facts, schema=bundle.schema, network=bundle.network, encodings=bundle.encodings)
+    with pytest.raises(FamilyError, match=r"'paper' cannot be extended: all its features share .*; fit it again"):
+        extend_here(garage, paper, tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("columns", "reason"),
+    [
+        ({"kilo": {"feature": "weight"}}, "no column 'kilo'; did you mean 'kilos'"),
+        ({"kilos": {"feature": "weight", "scale": 0}}, "scale must not be 0"),
+        ({"kilos": {"features": "weight"}}, 'expected {"feature": NAME}'),
+        ({"kilos": {"feature": "weight"}, "thirst": {"feature": "weight"}}, "'kilos' and 'thirst' are both"),
+        ({"size": {"feature": "weight"}}, r"'weight' is numeric, but here it holds text, e\.g\. '(big|small)'"),
+        ({"size": {"feature": "origin", "scale": 2}}, "'origin' is categorical: it takes no scale"),
+    ],
+)
+def test_a_schema_that_cannot_be_is_told(small_bundle, garage, tmp_path, columns, reason):
+    (tmp_path / "schema.json").write_text(json.dumps({"columns": columns}))
+    with pytest.raises(TabglotError, match=reason):
+        extend_here(garage, small_bundle, tmp_path / "out", schema=tmp_path / "schema.json")
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(
