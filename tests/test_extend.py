@@ -139,7 +139,7 @@ def test_the_network_that_learns_is_the_one_that_is_written(small_bundle, garage
     network = start_network(folded, joined, torch.ones(len(columns)))
     with torch.no_grad():
         for weight in network.parameters():
-            weight += 0.2 * torch.randn_like(weight)
+            weight.add_(0.2 * torch.randn_like(weight))
     wide = folded.resize(joined.schema.n_values).add_heads(N_NEW_HEADS).grow(len(joined.schema.features))
     wide = wide.put(network.fold(), columns.tolist(), n_old=joined.n_old, n_new_heads=N_NEW_HEADS)
     content = write_folded(wide, joined.schema.digest())
