@@ -23,6 +23,8 @@ from service.front import Drain, Front, request_id_of
 from service.live import Live
 from service.registry import Registry
 from service.routes.asking import add_asking, make_predict
+from service.routes.auditing import add_auditing
+from service.routes.columns import add_columns
 from service.routes.encodings import add_encodings
 from service.routes.health import add_health
 from service.routes.imputing import add_imputing, make_impute
@@ -77,11 +79,13 @@ def create_app(settings: Settings) -> Application:
         swagger_ui_oauth2_redirect_url=None,
     )  # fmt: skip
     router = APIRouter()
-    add_asking(router, serving, predict)
+    add_asking(router, predict)
+    add_auditing(router, serving)
     add_imputing(router, impute)
     add_encodings(router, serving)
     add_models(router, serving)
     add_schemas(router, serving)
+    add_columns(router, serving)
     add_health(router, serving, drain)
     add_open_inference(router, serving, drain)
     api.include_router(router)
@@ -92,7 +96,7 @@ def create_app(settings: Settings) -> Application:
     api.add_exception_handler(RequestValidationError, _on_misfit)
     describe(api, with_keys=bool(settings.api_keys))
     fast = {("POST", "/predict"): predict, ("POST", "/impute"): impute}
-    files = {"/impute": FORMATS.keys(), "/models": {*TAR_TYPES, FORM}}
+    files = {"/impute": FORMATS.keys(), "/audit": FORMATS.keys(), "/models": {*TAR_TYPES, FORM}}
     asgi: ASGIApp = Front(api, settings=settings, drain=drain, fast=fast, files=files)
     if settings.cors_origins:  # outermost: a preflight has no key, and errors need the headers too
         asgi = CORSMiddleware(

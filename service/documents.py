@@ -8,7 +8,7 @@ import msgspec
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from service import match_shapes, payloads, shapes
+from service import match_shapes, payloads, shapes, table_shapes
 from service.errors import MEDIA_TYPE, TITLES
 
 REFERENCE = "#/components/schemas/{name}"
@@ -87,7 +87,7 @@ def _make_document(app: FastAPI, with_keys: bool) -> Json:
 
 def _kinds() -> list[type[msgspec.Struct]]:
     """All bodies and answers."""
-    found = [kind for module in (payloads, shapes, match_shapes) for kind in vars(module).values()]
+    found = [kind for module in (payloads, shapes, match_shapes, table_shapes) for kind in vars(module).values()]
     return [
         kind
         for kind in found

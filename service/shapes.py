@@ -76,10 +76,19 @@ class SuspectCell(msgspec.Struct, forbid_unknown_fields=True):
     experts: list[Expert]
 
 
+class SuspectRow(msgspec.Struct, forbid_unknown_fields=True):
+    row: int
+    cells: dict[str, Any]
+
+
 class AuditAnswer(msgspec.Struct, forbid_unknown_fields=True):
+    """rows: those of a file that have such cells, among rows_in_all."""
+
     model: str
     cells: list[SuspectCell]
     warnings: list[str]
+    rows_in_all: int | None = None
+    rows: list[SuspectRow] | None = None
 
 
 class EncodedFeature(msgspec.Struct, forbid_unknown_fields=True):
@@ -157,37 +166,6 @@ class ModelAnswer(msgspec.Struct, forbid_unknown_fields=True):
 class ModelsAnswer(msgspec.Struct, forbid_unknown_fields=True):
     active: str | None
     models: list[ModelAnswer]
-
-
-class SchemaColumn(msgspec.Struct, forbid_unknown_fields=True):
-    feature: str
-    scale: float
-    offset: float
-    missing: list[str]
-    kind: str | None
-
-
-class SchemaAnswer(msgspec.Struct, forbid_unknown_fields=True):
-    """origin: registered, or the model with whose bundle the table came."""
-
-    table: str
-    version: int
-    origin: str
-    created: str
-    columns: dict[str, SchemaColumn]
-
-
-class SchemaVersions(msgspec.Struct, forbid_unknown_fields=True):
-    table: str
-    version: int
-    origin: str
-    created: str
-    columns: dict[str, SchemaColumn]
-    versions: list[SchemaAnswer]
-
-
-class SchemasAnswer(msgspec.Struct, forbid_unknown_fields=True):
-    tables: list[SchemaAnswer]
 
 
 class Health(msgspec.Struct, forbid_unknown_fields=True):

@@ -5,7 +5,7 @@ import math
 import msgspec
 import pytest
 
-from service import shapes
+from service import shapes, table_shapes
 from service.match_shapes import MatchesAnswer
 
 ROW = {"cylinders": 8, "weight": 3504}
@@ -229,7 +229,7 @@ def test_a_new_table_is_served_at_once_without_a_refit(client):
     columns = {"wt": {"feature": "weight", "scale": 1000, "offset": 0}, "cyl": {"feature": "cylinders"}}
     told = client.put("/schemas/garage", json={"columns": columns})
     assert told.status_code == 200, told.text
-    assert msgspec.convert(told.json(), shapes.SchemaAnswer).origin == "registered"
+    assert msgspec.convert(told.json(), table_shapes.SchemaAnswer).origin == "registered"
     own = ask(client, "/predict", target="mpg", rows=[{"wt": 3.504, "cyl": 8}], table="garage")["predictions"][0]
     plain = ask(client, "/predict", target="mpg", rows=[{"weight": 3504, "cylinders": 8}])["predictions"][0]
     assert own["value"] == pytest.approx(plain["value"], rel=1e-6)
@@ -242,7 +242,7 @@ def test_every_version_of_a_table_is_kept(client):
     second = client.put("/schemas/shed", json={"columns": {"w": {"feature": "mpg"}}}).json()
     again = client.put("/schemas/shed", json={"columns": {"w": {"feature": "mpg"}}}).json()
     assert (first["version"], second["version"], again["version"]) == (1, 2, 2)
-    told = msgspec.convert(client.get("/schemas/shed").json(), shapes.SchemaVersions)
+    told = msgspec.convert(client.get("/schemas/shed").json(), table_shapes.SchemaVersions)
     assert [version.columns["w"].feature for version in told.versions] == ["mpg", "weight"]
     assert told.columns["w"].kind == "numeric"
     assert client.delete("/schemas/shed").status_code == 200
@@ -265,7 +265,7 @@ def test_a_registered_table_comes_before_the_bundles_own_until_it_is_taken_back(
 
 
 def test_schemas_lists_the_models_tables(client):
-    told = msgspec.convert(client.get("/schemas").json(), shapes.SchemasAnswer)
+    told = msgspec.convert(client.get("/schemas").json(), table_shapes.SchemasAnswer)
     assert {"auto", "mtcars", "epa2021"} <= {table.table for table in told.tables}
     assert client.get("/schemas/autos").status_code == 404
     assert "did you mean 'auto'" in client.get("/schemas/autos").json()["detail"]
@@ -402,3 +402,39 @@ def test_a_bad_impute_gets_a_clear_answer(client, field):
 def test_too_many_rows_are_refused_before_any_work(client):
     problem = refused(client, "/predict", target="mpg", rows=[{}] * 100_001)
     assert "100001 rows" in problem.detail
+
+
+# What columns may hold
+
+
+def test_columns_of_a_table_have_their_range_in_its_own_unit(client):
+    told = msgspec.convert(client.get("/columns", params={"table": "mtcars"}).json(), table_shapes.ColumnsAnswer)
+    columns = {column.column: column for column in told.columns}
+    feature = {c["feature"]: c for c in client.get("/columns").json()["columns"]}["weight"]
+    assert columns["wt"].feature == "weight"
+    assert columns["wt"].knots == pytest.approx([knot / 1000 for knot in feature["knots"]])
+    assert columns["wt"].knots == sorted(columns["wt"].knots)
+    assert columns["wt"].knots[0] <= columns["wt"].typical <= columns["wt"].knots[-1]
+    assert columns["cyl"].values == columns["cyl"].knots
+
+
+def test_columns_of_words_tell_the_most_frequent_first(client):
+    columns = {c["column"]: c for c in client.get("/columns", params={"table": "auto"}).json()["columns"]}
+    assert columns["origin"]["knots"] == []
+    assert columns["origin"]["values"][0] == columns["origin"]["typical"] == 1
+
+
+def test_columns_of_a_unit_that_falls_ascend_all_the_same(client):
+    link = {"columns": {"lack": {"feature": "weight", "scale": -1, "offset": 6000}}}
+    assert client.put("/schemas/falling", json=link).status_code == 200
+    try:
+        (column,) = client.get("/columns", params={"table": "falling"}).json()["columns"]
+    finally:
+        client.delete("/schemas/falling")
+    assert column["knots"] == sorted(column["knots"])
+
+
+def test_columns_of_a_table_nobody_knows_are_refused_with_the_nearest(client):
+    answer = client.get("/columns", params={"table": "mtcar"})
+    assert answer.status_code == 422
+    assert answer.json()["detail"] == "there is no table 'mtcar'; did you mean 'mtcars'?"

@@ -1,23 +1,26 @@
-"""POST /impute with whole files, over a real socket: what was there stays to the letter."""
+"""POST /impute and /audit with whole files, over a real socket: what was there stays to the letter."""
 
 import io
 import json
 
 import httpx
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
+from service.shapes import AuditAnswer
+
 CSV, PARQUET = "text/csv", "application/vnd.apache.parquet"
 ARROW = "application/vnd.apache.arrow.stream"
 TEXT = 'name,weight,horsepower,year\r\n"Ford, ""T""",3504,,70\r\nÅland é,02100,95.50,\r\n'
 
 
-def send(client, content, media_type=CSV, accept=None, **query):
+def send(client, content, media_type=CSV, accept=None, path="/impute", **query):
     headers = {"content-type": media_type, **({"accept": accept} if accept else {})}
-    return client.post("/impute", content=content, headers=headers, params=query)
+    return client.post(path, content=content, headers=headers, params=query)
 
 
 def to_parquet(table):
@@ -157,3 +160,52 @@ def test_200_000_rows_sent_in_chunks_come_back_whole_while_single_rows_are_answe
     assert len(back) == 200_002
     for i, (was, now) in enumerate(zip(lines, back[1:], strict=False)):
         assert now == was if i % 50 else now.startswith(was) and len(now) > len(was)
+
+
+def test_a_look_at_the_first_rows_of_a_file_has_intervals(client):
+    table = pa.table({"weight": [2000.0 + i for i in range(50)], "horsepower": [None] * 50})
+    for content, media_type in ((to_parquet(table), PARQUET), (to_stream(table), ARROW)):
+        told = send(client, content, media_type, "application/json", interval=0.9, first=3, columns="horsepower").json()
+        assert [cell["row"] for cell in told["imputed"]] == [0, 1, 2]
+        assert len(told["rows"]) == 3
+        assert all(cell["interval"][0] <= cell["value"] <= cell["interval"][1] for cell in told["imputed"])
+
+
+@pytest.mark.parametrize(
+    ("accept", "query", "reason"),
+    [
+        (CSV, {"first": 3}, "first is for JSON answers only"),
+        (CSV, {"interval": 0.9}, "interval is for JSON answers only"),
+        ("application/json", {"first": 0}, "first must be at least 1, not 0"),
+        ("application/json", {"first": "some"}, "first a whole number"),
+        ("application/json", {"interval": "wide"}, "interval must be a number"),
+        ("application/json", {"interval": 2}, "interval"),
+    ],
+)
+def test_what_a_file_cannot_be_asked_for_is_told(client, accept, query, reason):
+    answer = send(client, b"weight,horsepower\n3504,\n", CSV, accept, **query)
+    assert answer.status_code == 422
+    assert reason in answer.json()["detail"]
+
+
+def test_a_file_is_audited_as_its_rows_are(client):
+    rows = [{"cylinders": 8, "weight": 3504, "mpg": 18}, {"cylinders": 8, "weight": 1900, "mpg": 39}]
+    text = "cylinders,weight,mpg\n" + "\n".join(",".join(map(str, row.values())) for row in rows)
+    table = pa.table({name: [row[name] for row in rows] for name in rows[0]})
+    by_rows = client.post("/audit", json={"table": "auto", "rows": rows, "limit": 2}).json()
+    for content, media_type in ((text.encode(), CSV), (to_parquet(table), PARQUET), (to_stream(table), ARROW)):
+        told = send(client, content, media_type, path="/audit", table="auto", limit=2).json()
+        assert told["cells"] == by_rows["cells"]
+        assert told["rows_in_all"] == 2
+        assert told["rows"] == [{"row": 1, "cells": rows[1]}]
+        msgspec.convert(told, AuditAnswer)
+
+
+def test_a_file_that_cannot_be_audited_is_refused_with_row_and_column(client):
+    answer = send(client, b"weight\n3504\nheavy\n", path="/audit", table="auto")
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0] | {"message": ""} == {"row": 1, "column": "weight", "message": ""}
+    answer = send(client, b"weight,colour\n3504,red\n", path="/audit", table="auto")
+    assert answer.json()["errors"][0]["column"] == "colour"
+    assert send(client, b"weight,colour\n3504,red\n", path="/audit", table="auto", unknown="ignore").json()["warnings"]
+    assert send(client, b"weight\n1\n", path="/audit", limit=0).status_code == 422

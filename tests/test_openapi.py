@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from service import match_shapes, shapes
+from service import match_shapes, shapes, table_shapes
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def test_every_operation_has_an_id_a_summary_a_tag_and_declares_its_errors(opera
 
 ADDRESSES = """
 / /predict /impute /audit /encodings /encodings/similar /encodings/matches /encodings/map /encodings/analogy
-/models /models/{model} /models/active /schemas /schemas/{table} /health/live /health/ready /metrics /limits
+/models /models/{model} /models/active /schemas /schemas/{table} /columns /health/live /health/ready /metrics /limits
 /v2 /v2/health/live /v2/health/ready /v2/models/{name} /v2/models/{name}/ready /v2/models/{name}/infer
 /v2/models/{name}/versions/{version} /v2/models/{name}/versions/{version}/ready
 /v2/models/{name}/versions/{version}/infer
@@ -81,7 +81,7 @@ def test_answer_examples_have_the_declared_shape(operations):
             content = answer.get("content", {}).get("application/json", {})
             if int(status) < 300 and "example" in content and "$ref" in content["schema"]:
                 name = content["schema"]["$ref"].rpartition("/")[2]
-                kind = getattr(shapes, name, None) or getattr(match_shapes, name)
+                kind = next(vars(m)[name] for m in (shapes, match_shapes, table_shapes) if name in vars(m))
                 assert msgspec.convert(content["example"], kind), path
 
 

@@ -15,7 +15,8 @@ import pyarrow.parquet
 
 from model.errors import TableError
 from service.files.ask import FileAsk, Format
-from service.files.work import read_columns
+from service.files.course import Sizes
+from service.files.work import SIZES, read_columns
 
 Row = dict[str, Any]
 
@@ -43,15 +44,22 @@ def _write(table: pa.Table, sink: io.BytesIO, write_as: Format) -> None:
             writer.write_table(table)
 
 
-def read_rows(source: Path, read_as: Format, ask: FileAsk, most: int) -> tuple[list[Row], tuple[str, ...]]:
-    """The known columns of a file as rows of plain cells, and what is to be said of the file."""
+def read_rows(
+    source: Path, read_as: Format, ask: FileAsk, most: int, *, first: int | None = None
+) -> tuple[list[Row], tuple[str, ...]]:
+    """The known columns of a file as rows of plain cells, and what is to be said of the file. More than ``most``
+    rows are refused; only the ``first`` are read if that is asked for.
+    """
     rows: list[Row] = []
     warnings: tuple[str, ...] = ()
-    for piece in read_columns(source, read_as, replace(ask, most_rows=most)):
+    sizes = SIZES if first is None else Sizes(rows=min(first, SIZES.rows))
+    for piece in read_columns(source, read_as, replace(ask, most_rows=most), sizes=sizes):
         columns = {name: _plain(cells, read_as) for name, cells in piece.columns.items()}
         cells = zip(*columns.values(), strict=True) if columns else repeat((), piece.n_rows)
         rows += [dict(zip(columns, row, strict=True)) for row in cells]
         warnings = piece.warnings
+        if first is not None and len(rows) >= first:
+            return rows[:first], warnings
     return rows, warnings
 
 

@@ -1,4 +1,4 @@
-"""POST /predict and POST /audit, and what they have in common with POST /impute.
+"""POST /predict, and what it has in common with POST /audit and POST /impute.
 
 The way of a single row: raw body -> msgspec -> columns -> onnxruntime -> orjson, all of it on the event
 loop. More rows than a few are worked on in the bulk thread, in pieces.
@@ -13,34 +13,23 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from model.audit import audit
 from model.requests import check_interval
 from model.runtime import Pause
 from model.schema import Link
 from service import metrics
-from service.answers import Json, show_prediction, show_row_answer, show_suspect
+from service.answers import Json, show_prediction, show_row_answer
 from service.bulk import INLINE_BYTES
 from service.documents import gives, takes
-from service.errors import ProblemError
 from service.front import Handler
 from service.live import Served
-from service.payloads import (
-    AuditAsk,
-    Decoder,
-    PredictAsk,
-    check_rows,
-    decoder,
-    rows_to_columns,
-)
+from service.payloads import Decoder, PredictAsk, check_rows, decoder, rows_to_columns
 from service.routes import examples
-from service.serving import JSON, Serving, answer_in_pieces, is_long, read_json, write_json
-from service.shapes import AuditAnswer, PredictAnswer
+from service.serving import JSON, Serving, answer_in_pieces, is_long, read_json
+from service.shapes import PredictAnswer
 from service.together import Together
 
 ERRORS = (400, 404, 413, 415, 422, 503)
-# Every one of them is explained, which takes a while.
-MOST_SUSPECTS = 10_000
-PREDICT, AUDIT = decoder(PredictAsk), decoder(AuditAsk)
+PREDICT = decoder(PredictAsk)
 
 
 def make_predict(serving: Serving) -> Handler:
@@ -53,23 +42,14 @@ def make_predict(serving: Serving) -> Handler:
     return predict
 
 
-def add_asking(router: APIRouter, serving: Serving, predict: Handler) -> None:
-    """Declare /predict (answered by ``predict``) and /audit."""
+def add_asking(router: APIRouter, predict: Handler) -> None:
+    """Declare /predict (answered by ``predict``)."""
     router.add_api_route(
         "/predict", predict, methods=["POST"], operation_id="predict", tags=["answers"], response_model=None,
         summary="Predict one column from any subset of the others",
         openapi_extra=takes(PredictAsk, examples.PREDICT),
         responses=gives(PredictAnswer, examples.PREDICTED, *ERRORS),
     )  # fmt: skip
-
-    @router.post(
-        "/audit", operation_id="audit", tags=["answers"], response_model=None,
-        summary="The cells that fit the rest of their row least",
-        openapi_extra=takes(AuditAsk, examples.AUDIT),
-        responses=gives(AuditAnswer, examples.AUDITED, *ERRORS),
-    )  # fmt: skip
-    async def audit_rows(request: Request) -> Response:
-        return await answer(serving, request, AUDIT, answer_audit)
 
 
 async def answer(
@@ -137,16 +117,3 @@ async def answer_single(together: Together, ask: PredictAsk, served: Served, lin
             "warnings": [],
         }
     )
-
-
-def answer_audit(ask: AuditAsk, served: Served, links: Mapping[str, Link], pause: Pause) -> bytes:
-    """The most surprising cells of all rows together."""
-    if not 1 <= ask.limit <= MOST_SUSPECTS:
-        raise ProblemError(422, f"limit must be between 1 and {MOST_SUSPECTS}, not {ask.limit}")
-    columns = rows_to_columns(ask.rows, next(iter(links)), links)
-    suspects, warnings = audit(
-        served.predictor, columns, table=ask.table, links=links, interval=ask.interval, unknown=ask.unknown,
-        limit=ask.limit, pause=pause,
-    )  # fmt: skip
-    cells = [show_suspect(suspect, links) for suspect in suspects]
-    return write_json({"model": served.ref, "cells": cells, "warnings": warnings})

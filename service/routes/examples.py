@@ -113,3 +113,18 @@ LIMITS: dict[str, Any] = {
     "rows": 100_000,
     "draws": 100,
 }
+COLUMNS: dict[str, Any] = {
+    "model": "cars@1",
+    "table": "mtcars",
+    "columns": [
+        {
+            "column": "wt",
+            "feature": "weight",
+            "kind": "numeric",
+            "knots": [1.5, 3.2, 5.4],
+            "values": [],
+            "typical": 3.2,
+        },
+        {"column": "cyl", "feature": "cylinders", "kind": "ordinal", "knots": [4, 8], "values": [4, 8], "typical": 4},
+    ],
+}

@@ -1,12 +1,8 @@
 """POST /impute: rows as JSON, or a whole file as CSV, Parquet or Arrow."""
 
 import json
-import shutil
-import tempfile
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from functools import partial
-from pathlib import Path
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Annotated, BinaryIO
 
 from fastapi import APIRouter, Query
@@ -21,13 +17,14 @@ from service.answers import Json, show_draws, show_imputation
 from service.bulk import INLINE_BYTES
 from service.documents import gives, takes
 from service.errors import ProblemError
-from service.files.ask import FileAsk, FileReport, Format
+from service.files.ask import FileReport, Format
 from service.front import Handler
 from service.live import Served
 from service.payloads import ImputeAsk, Unknown, check_rows, decoder, rows_to_columns
 from service.routes import examples
 from service.routes.asking import do_nothing
-from service.routes.media import ARROW, CSV, MEDIA_TYPES, PARQUET, sent_format, wanted_format
+from service.routes.media import FILES, MEDIA_TYPES, sent_format, wanted_format
+from service.routes.received import Received, receive_file
 from service.serving import Serving, answer_json, is_long, read_json
 from service.shapes import ImputeAnswer
 
@@ -35,7 +32,6 @@ IMPUTE = decoder(ImputeAsk)
 CHUNK = 1 << 18
 # Warnings of a file travel in a header, which proxies cut at some kilobytes.
 MOST_HEADER = 4000
-FILES = {CSV: "a table with a header line", PARQUET: "a table", ARROW: "a table, as an IPC stream"}
 
 
 def make_impute(serving: Serving) -> Handler:
@@ -73,12 +69,15 @@ def add_imputing(router: APIRouter, impute: Handler) -> None:
     )  # fmt: skip
     async def declared(
         request: Request,
+        *,
         table: Annotated[str | None, Query(description="names are read as this table's columns")] = None,
         model: Annotated[str | None, Query(description="NAME or NAME@VERSION; default: the active model")] = None,
         columns: Annotated[str | None, Query(description="which columns to fill, comma separated")] = None,
         unknown: Annotated[Unknown, Query(description="columns nobody knows")] = "refuse",
+        interval: Annotated[float | None, Query(description="such as 0.9, where the answer is JSON")] = None,
+        first: Annotated[int | None, Query(description="only so many rows, where the answer is JSON")] = None,
     ) -> Response:
-        del table, model, columns, unknown  # read from the address by ``impute`` itself
+        del table, model, columns, unknown, interval, first  # read from the address by ``impute`` itself
         return await impute(request)
 
 
@@ -135,26 +134,43 @@ async def _impute_file(serving: Serving, request: Request, sent: Format, wanted:
     query = request.query_params
     columns = tuple(name.strip() for name in query["columns"].split(",")) if "columns" in query else None
     unknown = _read_unknown(query.get("unknown", "refuse"))
-    served = await serving.live.get(query.get("model"))
-    table = query.get("table")
-    links = serving.live.state.links(served, table)
-    ask = FileAsk(served.predictor, links, table, columns, unknown, most_rows=serving.settings.max_file_rows)
-    with _folder() as folder:
-        source = folder / "in"
-        with source.open("wb") as file:
-            async for chunk in request.stream():
-                file.write(chunk)
+    extras = _read_extras(query, wanted)
+    asked = receive_file(
+        serving, request, sent, model=query.get("model"), table=query.get("table"), columns=columns, unknown=unknown
+    )
+    async with asked as received:
         if wanted is None:
-            return await serving.bulk.run(request, _file_as_json, source, sent, ask, served, serving)
-        work = partial(_fill_file, source, sent, folder / "out", wanted, ask, pause=serving.bulk.pause)
-        report = await serving.bulk.run(request, work)
-        opened = (folder / "out").open("rb")  # outlives its name: the folder goes now
+            return await serving.bulk.run(request, _file_as_json, received, extras, serving)
+        report = await serving.bulk.run(request, _fill_file, received, wanted, serving.bulk.pause)
+        opened = (received.folder / "out").open("rb")  # outlives its name: the folder goes now
     metrics.count_rows("/impute", report.rows)
     metrics.IMPUTED.inc(report.filled)
-    headers = _headers(served.ref, report.rows, report.filled, report.warnings)
+    headers = _headers(received.served.ref, report.rows, report.filled, report.warnings)
     headers["content-length"] = str(opened.seek(0, 2))
     opened.seek(0)
     return StreamingResponse(_send(opened), headers=headers, media_type=MEDIA_TYPES[wanted])
+
+
+@dataclass(frozen=True, slots=True)
+class Extras:
+    """What a file answered as JSON can be asked for besides: intervals, and only its ``first`` rows."""
+
+    interval: float | None = None
+    first: int | None = None
+
+
+def _read_extras(query: Mapping[str, str], wanted: Format | None) -> Extras:
+    given = {name: query[name] for name in ("interval", "first") if name in query}
+    if given and wanted is not None:
+        raise ProblemError(422, f"{next(iter(given))} is for JSON answers only: accept application/json")
+    try:
+        interval = float(given["interval"]) if "interval" in given else None
+        first = int(given["first"]) if "first" in given else None
+    except ValueError:
+        raise ProblemError(422, "interval must be a number such as 0.9, first a whole number") from None
+    if first is not None and first < 1:
+        raise ProblemError(422, f"first must be at least 1, not {first}")
+    return Extras(interval, first)
 
 
 def _read_unknown(text: str) -> Unknown:
@@ -165,30 +181,22 @@ def _read_unknown(text: str) -> Unknown:
     raise ProblemError(422, f"unknown must be refuse or ignore, not {text!r}")
 
 
-def _fill_file(source: Path, sent: Format, sink: Path, wanted: Format, ask: FileAsk, *, pause: Pause) -> FileReport:
+def _fill_file(received: Received, wanted: Format, pause: Pause) -> FileReport:
     from service.files.work import impute_file  # pyarrow loads only where tables are files
 
-    return impute_file(source, sent, sink, wanted, ask, pause=pause)
+    return impute_file(received.source, received.format, received.folder / "out", wanted, received.ask, pause=pause)
 
 
-def _file_as_json(source: Path, sent: Format, ask: FileAsk, served: Served, serving: Serving) -> Response:
+def _file_as_json(received: Received, extras: Extras, serving: Serving) -> Response:
     """A file in, JSON out: its known columns as rows, answered as rows are."""
     from service.files.rows import read_rows
 
-    rows, warnings = read_rows(source, sent, ask, serving.settings.max_rows)
+    ask = received.ask
+    rows, warnings = read_rows(received.source, received.format, ask, serving.settings.max_rows, first=extras.first)
     columns = list(ask.columns) if ask.columns is not None else None
-    json_ask = ImputeAsk(rows=rows, table=ask.table, columns=columns)
-    answer = answer_impute(json_ask, served, ask.links, serving.bulk.pause)
+    json_ask = ImputeAsk(rows=rows, table=ask.table, columns=columns, interval=extras.interval)
+    answer = answer_impute(json_ask, received.served, ask.links, serving.bulk.pause)
     return answer_json({**answer, "warnings": [*warnings, *answer["warnings"]]})
-
-
-@contextmanager
-def _folder() -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(prefix="tabglot-"))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 async def _send(file: BinaryIO) -> AsyncIterator[bytes]:

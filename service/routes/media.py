@@ -11,6 +11,7 @@ from service.serving import JSON, JSON_TYPES
 CSV = "text/csv"
 PARQUET = "application/vnd.apache.parquet"
 ARROW = "application/vnd.apache.arrow.stream"
+FILES = {CSV: "a table with a header line", PARQUET: "a table", ARROW: "a table, as an IPC stream"}
 MEDIA_TYPES: dict[Format, str] = {"csv": CSV, "parquet": PARQUET, "arrow": ARROW}
 FORMATS: dict[str, Format] = {
     CSV: "csv",

@@ -20,7 +20,7 @@ from service.payloads import SchemaAsk, decoder
 from service.registry import REGISTERED, TableVersion
 from service.routes import examples
 from service.serving import Serving, answer_json, read_json
-from service.shapes import SchemaAnswer, SchemasAnswer, SchemaVersions
+from service.table_shapes import SchemaAnswer, SchemasAnswer, SchemaVersions
 
 SCHEMA = decoder(SchemaAsk)
 MOST_NAME = 200
