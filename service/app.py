@@ -31,6 +31,7 @@ from service.routes.imputing import add_imputing, make_impute
 from service.routes.media import FORMATS
 from service.routes.models import FORM, TAR_TYPES, add_models
 from service.routes.open_inference import add_open_inference
+from service.routes.page import add_page
 from service.routes.schemas import add_schemas
 from service.serving import Serving
 from service.settings import Settings
@@ -87,6 +88,7 @@ def create_app(settings: Settings) -> Application:
     add_schemas(router, serving)
     add_columns(router, serving)
     add_health(router, serving, drain)
+    add_page(router)
     add_open_inference(router, serving, drain)
     api.include_router(router)
     patch_fastapi(api, redirect_from_root_to_docs=False)  # /docs with its scripts from here, not from elsewhere

@@ -27,6 +27,8 @@ Handler = Callable[[Request], Awaitable[Response]]
 SANE_ID = re.compile(rb"[A-Za-z0-9._:/+=-]{1,128}")
 # These answer without a key: probes have none.
 OPEN_PATHS = frozenset({"/health/live", "/health/ready", "/v2/health/live", "/v2/health/ready"})
+# So do the page's own files, which hold no data: the page is where a person enters a key.
+OPEN_FOLDER = "/page/"
 
 
 @dataclass(slots=True)
@@ -99,8 +101,8 @@ class Front:
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send, headers: Mapping[bytes, bytes]) -> None:
         path, method = scope["path"], scope["method"]
-        if self._keys and path not in OPEN_PATHS:
-            self._check_key(headers.get(b"authorization", b""))
+        if self._keys and path not in OPEN_PATHS and not path.startswith(OPEN_FOLDER):
+            self._check_key(scope, headers)
         encoding = headers.get(b"content-encoding", b"identity")
         if encoding.lower() != b"identity":
             raise ProblemError(415, f"content-encoding {encoding.decode('latin-1')!r} is not understood; send it plain")
@@ -118,12 +120,16 @@ class Front:
             response = await handler(Request(scope, counted))
             await response(scope, receive, send)
 
-    def _check_key(self, authorization: bytes) -> None:
-        scheme, _, key = authorization.partition(b" ")
+    def _check_key(self, scope: Scope, headers: Mapping[bytes, bytes]) -> None:
+        scheme, _, key = headers.get(b"authorization", b"").partition(b" ")
         digest = digest_key(key.strip())
         # Every key is compared, in the same time, whichever fits.
         fits = [hmac.compare_digest(digest, known) for known in self._keys]
-        if scheme.lower() != b"bearer" or not any(fits):
+        if scheme.lower() == b"bearer" and any(fits):
+            return
+        scope["locked"] = True
+        # A browser that asks for the page is given the one that asks for a key, as a 401 too.
+        if not (scope["path"] == "/" and scope["method"] == "GET" and b"text/html" in headers.get(b"accept", b"")):
             raise ProblemError(
                 401, "send a valid key as 'authorization: Bearer KEY'", headers={"www-authenticate": "Bearer"}
             )

@@ -1,14 +1,13 @@
-"""Probes, metrics, limits, and the way from / to the documentation."""
+"""Probes, metrics, limits."""
 
 from dataclasses import dataclass
 from functools import partial
 
 from fastapi import APIRouter
-from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 
 from service import metrics
-from service.documents import fails, gives, gives_text
+from service.documents import gives, gives_text
 from service.errors import ProblemError
 from service.front import Drain
 from service.live import NO_MODEL
@@ -47,9 +46,6 @@ class HealthRoutes:
         }
         return answer_json(limits)
 
-    async def home(self, request: Request) -> Response:
-        return RedirectResponse(request.scope.get("root_path", "") + "/docs")
-
 
 def add_health(router: APIRouter, serving: Serving, drain: Drain) -> None:
     """Declare the routes that tell how the service is."""
@@ -71,7 +67,6 @@ def add_health(router: APIRouter, serving: Serving, drain: Drain) -> None:
         "/limits", routes.limits, operation_id="limits", summary="How much one request may hold",
         responses=gives(Limits, examples.LIMITS),
     )  # fmt: skip
-    add("/", routes.home, operation_id="home", summary="To the documentation", status_code=307, responses=fails())
 
 
 def check_ready(serving: Serving, drain: Drain) -> None:

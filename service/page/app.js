@@ -1,0 +1,54 @@
+// The page: five views, one at a time, chosen by the address after #.
+
+import { askForKey, get } from "./api.js";
+import { fill, h, say, trouble } from "./dom.js";
+
+const VIEWS = {
+  try: ["Try it", () => import("./try.js")],
+  fill: ["Fill a file", () => import("./fill.js")],
+  audit: ["Audit", () => import("./audit.js")],
+  features: ["Features", () => import("./features.js")],
+  models: ["Models", () => import("./models.js")],
+};
+const main = document.getElementById("main");
+let shown = 0;
+
+async function show() {
+  const name = location.hash.replace(/^#\/?/, "").split("/")[0];
+  const [title, load] = VIEWS[name] ?? VIEWS.try;
+  const turn = ++shown;
+  document.title = `${title} · Tabglot`;
+  for (const link of document.querySelectorAll("nav a")) {
+    if (link.textContent === title) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+  const place = h("div", { class: `view view-${name || "try"}`, "aria-busy": "true" }, h("p", { class: "note" }, "One moment…"));
+  fill(main, place);
+  try {
+    const view = await load();
+    if (turn === shown) await view.show(place);
+  } catch (error) {
+    fill(place, h("h1", {}, title), trouble(error), h("p", {}, h("button", { onclick: show }, "Try again")));
+  }
+  place.removeAttribute("aria-busy");
+}
+
+/** Say at the top of the page which model answers. */
+export async function tellServed() {
+  const { active } = await get("models");
+  document.getElementById("serving").textContent = active ? `Serving ${active}` : "No model is active";
+  return active;
+}
+
+window.addEventListener("hashchange", () => {
+  if (!location.hash.startsWith("#/")) return; // a place on the page, not another view
+  show().then(() => {
+    main.focus({ preventScroll: true });
+    window.scrollTo(0, 0);
+    say(document.title);
+  });
+});
+document.getElementById("key").addEventListener("click", () => askForKey().then(() => location.reload(), () => null));
+document.getElementById("key").hidden = !sessionStorage.getItem("tabglot-key");
+show();
+tellServed().catch(() => null);

@@ -1,0 +1,80 @@
+// The mixture of experts as a sum: from what is expected with nothing known, column by column, to the answer.
+
+import { cell, inUnit, number, signed } from "./format.js";
+import { h, picture, s } from "./dom.js";
+
+const WIDTH = 520;
+const ROW = 24;
+const LEFT = 190;
+const RIGHT = 440;
+const MOST = 12;
+
+export function drawSum(one, row, { target, isDate, isNumber }) {
+  const parts = shorten(one.experts);
+  const unit = (value) => inUnit(value, isDate);
+  // Dates stand far from zero, so their sum is drawn from the base on.
+  const start = isDate ? 0 : one.base;
+  const steps = [];
+  let at = start;
+  for (const part of parts) {
+    const next = at + unit(part.contribution);
+    steps.push({ ...part, from: at, to: next });
+    at = next;
+  }
+  const all = [start, at, ...steps.map(({ to }) => to)];
+  const [least, most] = [Math.min(...all), Math.max(...all)];
+  const room = (most - least || Math.abs(most) || 1) * 0.12;
+  const x = (value) => LEFT + ((value - least + room) / (most - least + 2 * room)) * (RIGHT - LEFT);
+  const rows = [
+    line(0, "with nothing known", x(start), x(start), "total", isDate ? "" : number(start)),
+    ...steps.map((step, i) => line(i + 1, name(step, row), x(step.from), x(step.to), step.contribution < 0 ? "down" : "up", signed(unit(step.contribution)), step.weight)),
+    line(steps.length + 1, isNumber ? `${target}, in all` : "score, in all", x(at), x(at), "total", isDate ? `${signed(at)} days` : number(at)),
+  ];
+  const height = ROW * rows.length + 4;
+  const what = isNumber ? (isDate ? "in days" : `in the unit of ${target}`) : `as the score (logit) of ${cell(one.value)}`;
+  return h(
+    "figure",
+    { class: "figure" },
+    h("h3", {}, "Why"),
+    one.experts.length ? null : h("p", { class: "note small" }, "Nothing is known of the row: this is what the model expects of any. Fill in a field."),
+    picture(WIDTH, height, `What each column adds, ${what}`, { class: "falls" }, rows),
+    h("figcaption", { class: "sum" }, `${isDate ? "" : number(one.base)}${parts.map(({ contribution }) => ` ${signed(unit(contribution)).replace(/^(.)/, "$1 ")}`).join("")} = ${isDate ? `${signed(at)} days` : number(one.score)}, ${what}`),
+    parts.length ? showHeard(parts) : null,
+  );
+}
+
+/** How much the network heard each column: its gate, summed over heads. */
+function showHeard(parts) {
+  const lines = parts.filter((part) => part.weight !== null).map(({ column, weight }) => h("tr", {}, h("td", {}, column), h("td", { class: "n" }, number(weight, 2))));
+  return h("details", { class: "small" }, h("summary", {}, "How much each column was heard"), h("table", {}, h("thead", {}, h("tr", {}, h("th", {}, "column"), h("th", { class: "n" }, "gate"))), h("tbody", {}, lines)));
+}
+
+/** The columns that moved the answer most; all others as one, so that the sum stays exact. */
+function shorten(experts) {
+  if (experts.length <= MOST) return experts;
+  const rest = experts.slice(MOST - 1);
+  const sum = rest.reduce((total, { contribution }) => total + contribution, 0);
+  return [...experts.slice(0, MOST - 1), { column: `${rest.length} other columns`, contribution: sum, weight: null }];
+}
+
+function name({ column, weight }, row) {
+  const value = weight === null ? "" : ` = ${cell(row[column])}`;
+  const text = `${column}${value}`;
+  return text.length > 30 ? `${text.slice(0, 29)}…` : text;
+}
+
+function line(i, text, from, to, kind, figure, weight) {
+  const y = i * ROW + 4;
+  const left = Math.min(from, to);
+  const width = Math.max(Math.abs(to - from), 2);
+  const heard = weight === undefined || weight === null ? "" : `, heard ${number(weight, 2)}`;
+  return s(
+    "g",
+    {},
+    s("title", {}, `${text}: ${figure}${heard}`),
+    s("text", { x: LEFT - 10, y: y + 14, "text-anchor": "end", class: kind === "total" ? "strong" : "" }, text),
+    s("rect", { class: `bar ${kind}`, x: left, y: y + 2, width, height: ROW - 8, rx: 2 }),
+    s("line", { class: "link", x1: to, x2: to, y1: y + 2, y2: y + ROW + 2 }),
+    s("text", { x: RIGHT + 8, y: y + 14, class: kind === "total" ? "strong" : "" }, figure),
+  );
+}

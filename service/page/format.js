@@ -1,0 +1,57 @@
+// Numbers, dates and shares as people read them.
+
+const DAY = 86_400;
+
+/** A number with about so many digits that mean something, and no needless zeros. */
+export function number(value, digits = 4) {
+  if (!Number.isFinite(value)) return String(value);
+  const size = Math.abs(value);
+  if (size !== 0 && (size >= 1e9 || size < 1e-4)) return value.toExponential(digits - 1);
+  const decimals = size === 0 ? 0 : Math.max(0, digits - 1 - Math.floor(Math.log10(size)));
+  const rounded = Number(value.toFixed(Math.min(decimals, 10)));
+  return (Object.is(rounded, -0) ? 0 : rounded).toLocaleString("en", { maximumFractionDigits: 10, useGrouping: Math.abs(rounded) >= 10_000 });
+}
+
+/** A cell as it is shown: numbers rounded, all else as it is. */
+export function cell(value) {
+  if (value === null || value === undefined || value === "") return "";
+  return typeof value === "number" ? number(value) : String(value);
+}
+
+export function signed(value, digits = 4) {
+  return (value < 0 ? "\u2212" : "+") + number(Math.abs(value), digits);
+}
+
+export function percent(share, digits = 0) {
+  if (share > 0 && share < 0.5 / 10 ** (digits + 2)) return `< ${number(10 ** -digits)} %`;
+  return `${(100 * share).toFixed(digits)} %`;
+}
+
+/** How rare something is: 1 in 250. */
+export function rarity(surprise) {
+  const one = Math.exp(Math.min(surprise, 27));
+  return one < 10 ? "not rare" : `1 in ${number(one, 2)}`;
+}
+
+export function count(n, one, many = `${one}s`) {
+  return `${n.toLocaleString("en")} ${n === 1 ? one : many}`;
+}
+
+export function bytes(n) {
+  const unit = n < 1e3 ? 0 : n < 1e6 ? 1 : n < 1e9 ? 2 : 3;
+  return `${number(n / 1000 ** unit, 3)} ${["bytes", "kB", "MB", "GB"][unit]}`;
+}
+
+/** Dates stand on an axis as seconds; numbers as they are. */
+export function toAxis(value) {
+  return typeof value === "number" ? value : Date.parse(value.length === 10 ? `${value}T00:00Z` : `${value}Z`) / 1000;
+}
+
+export function fromAxis(value, isDate) {
+  return isDate ? new Date(value * 1000).toISOString().slice(0, 10) : number(value);
+}
+
+/** A part of a score as it is read: dates move by days. */
+export function inUnit(value, isDate) {
+  return isDate ? value / DAY : value;
+}
