@@ -3,15 +3,19 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test check bench studies clean
+.PHONY: run test browser check bench studies screenshots clean
 
 run: $(VENV)/.demo var/bundles/cars
 	@echo "Serving the demo on http://127.0.0.1:8000 (docs: /docs). In another terminal:"
 	@echo "  curl -s localhost:8000/predict -d '{\"target\": \"mpg\", \"rows\": [{\"weight\": 3504, \"cylinders\": 8}]}'"
 	@$(BIN)/python -m service --bundle var/bundles/cars
 
-test: $(VENV)/.dev check
+test: $(VENV)/.dev browser check
 	$(BIN)/python -m pytest
+
+# The page's tests need Chromium; where it cannot be had they are skipped, unless CI=true.
+browser: $(VENV)/.dev
+	@$(BIN)/python -m tests.browser
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -1,5 +1,6 @@
-"""Real parts: the demo's real tables, real fits, real files; fitted once per run."""
+"""Real parts: the demo's real tables, real fits, real files, a real browser; fitted and started once per run."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -13,7 +14,8 @@ import torch
 from model import codec
 from model.runtime import Predictor
 from model.schema import Feature, Schema
-from tests.server import RunningServer, running
+from tests.browser import INSTALL, Browser, is_there
+from tests.server import ROOT, RunningServer, running
 from training.demo import write_demo
 
 # One thread in this process: commands that are started side by side need the other cores.
@@ -133,3 +135,39 @@ def other_bundle(small_family: Path, tmp_path_factory: pytest.TempPathFactory) -
     answer = run_training("fit", str(small_family), "--out", str(out), "--epochs", "3", "--seed", "7")
     assert answer.returncode == 0, answer.stderr
     return out
+
+
+@pytest.fixture(scope="session")
+def demo_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which var/bundles/cars is the demo, as after `make run`."""
+    home = tmp_path_factory.mktemp("home")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    answer = run_training("demo", "--out", "var/bundles/cars", "--quiet", cwd=home, env=environment)
+    assert answer.returncode == 0, answer.stderr
+    return home
+
+
+@pytest.fixture(scope="session")
+def demo_server(demo_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    """A service with the demo, for tests that change nothing (but may register tables)."""
+    bundle = demo_home / "var" / "bundles" / "cars"
+    with running(tmp_path_factory.mktemp("demo"), "--bundle", str(bundle)) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def browser_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """Without Chromium what needs it is skipped, but not where all tests must have run."""
+    if not is_there() and os.environ.get("CI") != "true":
+        pytest.skip(f"no Chromium; to have it: {INSTALL}")
+    assert is_there(), f"CI must have Chromium: {INSTALL}"
+    browser = Browser(tmp_path_factory.mktemp("browser"))
+    yield browser
+    browser.close()
+
+
+@pytest.fixture
+def browser(browser_process: Browser) -> Browser:
+    """A window as a person has it: wide and light."""
+    browser_process.look()
+    return browser_process

@@ -17,21 +17,12 @@ from model.onnx_names import CONTRACT, INPUTS
 from service.__main__ import _parser as service_parser
 from service.payloads import AuditAsk, ImputeAsk, PredictAsk
 from service.settings import Settings
-from tests.server import running
 from training.__main__ import _parser
 from training.demo import write_demo
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 NUMBER = re.compile(r"[-+]?\d+\.?\d*(?:e[-+]\d+)?")
-
-
-@pytest.fixture(scope="session")
-def demo_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder in which var/bundles/cars is the demo, as after `make run`."""
-    home = tmp_path_factory.mktemp("home")
-    run(["-m", "training", "demo", "--out", "var/bundles/cars", "--quiet"], home)
-    return home
 
 
 def run(args: list[str], home: Path) -> str:
@@ -58,13 +49,6 @@ def test_the_tour_has_answers():
     assert len(CURLS) >= 8
     assert len(CONSOLE) >= 2
     assert README.count("curl -s") == sum(command.count("curl -s") for command, _, _ in CURLS)
-
-
-@pytest.fixture(scope="session")
-def demo_server(demo_home, tmp_path_factory):
-    bundle = demo_home / "var" / "bundles" / "cars"
-    with running(tmp_path_factory.mktemp("demo"), "--bundle", str(bundle)) as server:
-        yield server
 
 
 @pytest.mark.parametrize(("command", "kind", "answer"), CURLS, ids=[str(i) for i in range(len(CURLS))])

@@ -174,6 +174,7 @@ def test_a_look_at_the_first_rows_of_a_file_has_intervals(client):
 @pytest.mark.parametrize(
     ("accept", "query", "reason"),
     [
+        (CSV, {"append": "maybe"}, "append must be true or false, not 'maybe'"),
         (CSV, {"first": 3}, "first is for JSON answers only"),
         (CSV, {"interval": 0.9}, "interval is for JSON answers only"),
         ("application/json", {"first": 0}, "first must be at least 1, not 0"),
@@ -209,3 +210,14 @@ def test_a_file_that_cannot_be_audited_is_refused_with_row_and_column(client):
     assert answer.json()["errors"][0]["column"] == "colour"
     assert send(client, b"weight,colour\n3504,red\n", path="/audit", table="auto", unknown="ignore").json()["warnings"]
     assert send(client, b"weight\n1\n", path="/audit", limit=0).status_code == 422
+
+
+def test_a_file_gets_no_further_columns_unless_wanted(client):
+    text = b"weight,horsepower\n3504,\n,95\n"
+    answer = send(client, text, table="auto", append="false")
+    assert answer.text.startswith("weight,horsepower\n3504,")
+    assert answer.headers["x-imputed-cells"] == "2"
+    told = send(client, text, CSV, "application/json", table="auto", append="false").json()
+    assert [(cell["row"], cell["column"]) for cell in told["imputed"]] == [(0, "horsepower"), (1, "weight")]
+    kept = send(client, text, CSV, "application/json", table="auto", append="false", columns="weight,mpg").json()
+    assert [(cell["row"], cell["column"]) for cell in kept["imputed"]] == [(1, "weight")]

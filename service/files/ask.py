@@ -15,7 +15,7 @@ Format = Literal["csv", "parquet", "arrow"]
 @dataclass(frozen=True)
 class FileAsk:
     """``links`` says what the file's column names mean; ``columns`` which to fill (default: all of the
-    table's, or, without a table, those of the file that are known).
+    table's, or, without a table, those of the file that are known). Unless ``append``, none is added to the file.
     """
 
     predictor: Predictor
@@ -25,6 +25,7 @@ class FileAsk:
     unknown: Literal["refuse", "ignore"] = "refuse"
     interval: float | None = None
     most_rows: int | None = None
+    append: bool = True
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,8 @@ def plan_impute(ask: FileAsk, names: Sequence[str]) -> Plan:
         wanted = tuple(ask.links)
     else:
         wanted = tuple(name for name in names if name in ask.links)
+    if not ask.append:
+        wanted = tuple(name for name in wanted if name in names)
     plan = _plan(ask, names, wanted)
     return replace(plan, wanted=wanted, appended=tuple(name for name in wanted if name not in names))
 

@@ -29,8 +29,9 @@ export function percent(share, digits = 0) {
 
 /** How rare something is: 1 in 250. */
 export function rarity(surprise) {
-  const one = Math.exp(Math.min(surprise, 27));
-  return one < 10 ? "not rare" : `1 in ${number(one, 2)}`;
+  const one = Math.exp(surprise);
+  if (one > 1e6) return "rarer than 1 in a million";
+  return `1 in ${number(Number(one.toPrecision(2)))}`;
 }
 
 export function count(n, one, many = `${one}s`) {

@@ -3,7 +3,7 @@
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, BinaryIO
+from typing import Annotated, BinaryIO, TypeVar
 
 from fastapi import APIRouter, Query
 from starlette.requests import Request
@@ -29,6 +29,8 @@ from service.serving import Serving, answer_json, is_long, read_json
 from service.shapes import ImputeAnswer
 
 IMPUTE = decoder(ImputeAsk)
+Choice = TypeVar("Choice")
+UNKNOWN: dict[str, Unknown] = {"refuse": "refuse", "ignore": "ignore"}
 CHUNK = 1 << 18
 # Warnings of a file travel in a header, which proxies cut at some kilobytes.
 MOST_HEADER = 4000
@@ -74,10 +76,11 @@ def add_imputing(router: APIRouter, impute: Handler) -> None:
         model: Annotated[str | None, Query(description="NAME or NAME@VERSION; default: the active model")] = None,
         columns: Annotated[str | None, Query(description="which columns to fill, comma separated")] = None,
         unknown: Annotated[Unknown, Query(description="columns nobody knows")] = "refuse",
+        append: Annotated[bool, Query(description="whether columns that the file lacks are added to it")] = True,
         interval: Annotated[float | None, Query(description="such as 0.9, where the answer is JSON")] = None,
         first: Annotated[int | None, Query(description="only so many rows, where the answer is JSON")] = None,
     ) -> Response:
-        del table, model, columns, unknown, interval, first  # read from the address by ``impute`` itself
+        del table, model, columns, unknown, append, interval, first  # read from the address by ``impute`` itself
         return await impute(request)
 
 
@@ -132,11 +135,16 @@ def _write_answer(
 async def _impute_file(serving: Serving, request: Request, sent: Format, wanted: Format | None) -> Response:
     """The body goes to a file, the answer comes from a file: memory does not grow with either."""
     query = request.query_params
-    columns = tuple(name.strip() for name in query["columns"].split(",")) if "columns" in query else None
-    unknown = _read_unknown(query.get("unknown", "refuse"))
     extras = _read_extras(query, wanted)
     asked = receive_file(
-        serving, request, sent, model=query.get("model"), table=query.get("table"), columns=columns, unknown=unknown
+        serving,
+        request,
+        sent,
+        model=query.get("model"),
+        table=query.get("table"),
+        columns=tuple(name.strip() for name in query["columns"].split(",")) if "columns" in query else None,
+        unknown=_read_word(query, "unknown", UNKNOWN),
+        append=_read_word(query, "append", {"true": True, "false": False}),
     )
     async with asked as received:
         if wanted is None:
@@ -173,12 +181,12 @@ def _read_extras(query: Mapping[str, str], wanted: Format | None) -> Extras:
     return Extras(interval, first)
 
 
-def _read_unknown(text: str) -> Unknown:
-    if text == "refuse":
-        return "refuse"
-    if text == "ignore":
-        return "ignore"
-    raise ProblemError(422, f"unknown must be refuse or ignore, not {text!r}")
+def _read_word(query: Mapping[str, str], name: str, choices: Mapping[str, Choice]) -> Choice:
+    """What one of a few words means; the first is usual."""
+    word = query.get(name, next(iter(choices)))
+    if word not in choices:
+        raise ProblemError(422, f"{name} must be {' or '.join(choices)}, not {word!r}")
+    return choices[word]
 
 
 def _fill_file(received: Received, wanted: Format, pause: Pause) -> FileReport:
@@ -194,6 +202,9 @@ def _file_as_json(received: Received, extras: Extras, serving: Serving) -> Respo
     ask = received.ask
     rows, warnings = read_rows(received.source, received.format, ask, serving.settings.max_rows, first=extras.first)
     columns = list(ask.columns) if ask.columns is not None else None
+    if not ask.append:
+        own = dict.fromkeys(rows[0]) if rows else {}
+        columns = [name for name in (own if columns is None else columns) if name in own]
     json_ask = ImputeAsk(rows=rows, table=ask.table, columns=columns, interval=extras.interval)
     answer = answer_impute(json_ask, received.served, ask.links, serving.bulk.pause)
     return answer_json({**answer, "warnings": [*warnings, *answer["warnings"]]})

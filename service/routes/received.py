@@ -36,11 +36,13 @@ async def receive_file(
     table: str | None,
     columns: tuple[str, ...] | None = None,
     unknown: Unknown = "refuse",
+    append: bool = True,
 ) -> AsyncIterator[Received]:
     """Find the model and the table, then write the body to a file."""
     served = await serving.live.get(model)
     links = serving.live.state.links(served, table)
-    ask = FileAsk(served.predictor, links, table, columns, unknown, most_rows=serving.settings.max_file_rows)
+    most_rows = serving.settings.max_file_rows
+    ask = FileAsk(served.predictor, links, table, columns, unknown, most_rows=most_rows, append=append)
     folder = Path(tempfile.mkdtemp(prefix="tabglot-"))
     try:
         source = folder / "in"

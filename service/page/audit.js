@@ -1,0 +1,140 @@
+// Audit: drop a file, see the cells that do not fit the rest of their row, and who says so.
+
+import { sendFile } from "./api.js";
+import { warn } from "./answer.js";
+import { fill, h, s, say, trouble } from "./dom.js";
+import { describeFile, dropZone, eachPart, makeProgress, movedBy } from "./files.js";
+import { cell, count, number, percent, rarity, signed } from "./format.js";
+import { gatherRemarks } from "./remarks.js";
+
+const LIMIT = 200;
+const SHOWN = 25;
+// How surprising a cell must be to be shown at first: by chance alone about one cell of the file would be.
+const LEAST = 4.6;
+const MOST = 20;
+
+export async function show(place) {
+  const work = h("div", { id: "audited" }, h("p", { class: "note" }, "No file yet. Every cell will be compared with what the rest of its row leads the model to expect."));
+  fill(place, h("h1", {}, "Which cells look wrong?"), dropZone((given) => begin(given, work)), work);
+}
+
+async function begin(given, work) {
+  const result = h("div", {});
+  const { element, table } = await describeFile(given, () => go());
+  fill(work, element, result);
+  let turn = 0;
+  async function go() {
+    const mine = ++turn;
+    try {
+      await auditAll(given, table.value, result, () => mine === turn);
+    } catch (error) {
+      if (mine === turn) fill(result, error.name === "AbortError" ? h("p", { class: "note" }, "Stopped.") : trouble(error));
+    }
+  }
+  await go();
+}
+
+async function auditAll(given, table, place, isWanted) {
+  const progress = makeProgress();
+  fill(place, progress.element);
+  progress.tell(given.csv ? 0 : null, "Looking at every cell…");
+  const found = { cells: [], rows: new Map(), n: 0, remarks: gatherRemarks(), model: "" };
+  for await (const { body, mediaType, done } of eachPart(given)) {
+    if (!isWanted()) return;
+    const asked = { table, limit: LIMIT, unknown: "ignore" };
+    const response = await sendFile("audit", asked, body, mediaType, "application/json", progress.signal).catch((error) => Promise.reject(movedBy(found.n, error)));
+    merge(found, await response.json());
+    progress.tell(done, `${count(found.n, "row")} looked at`);
+  }
+  progress.end(`${count(found.n, "row")} looked at.`);
+  if (isWanted()) fill(place, showFound(found));
+}
+
+/** The most surprising cells of all parts so far, by rows of the whole file. */
+function merge(found, told) {
+  const moved = told.cells.map((suspect) => ({ ...suspect, row: suspect.row + found.n }));
+  for (const { row, cells } of told.rows) found.rows.set(row + found.n, cells);
+  found.cells = [...found.cells, ...moved].sort((a, b) => b.surprise - a.surprise).slice(0, LIMIT);
+  found.remarks.add(told.warnings, found.n);
+  found.n += told.rows_in_all;
+  found.model = told.model;
+}
+
+/** About how many cells were looked at. */
+function countCells({ rows, n }) {
+  const [one] = rows.values();
+  return n * (one ? Object.keys(one).length : 0);
+}
+
+function showFound(found) {
+  if (!found.n) return h("p", { class: "note" }, "The file has a header and no rows: there is nothing to look at.");
+  const all = countCells(found);
+  if (!all) return [warn(found.remarks.list()), h("p", { class: "note" }, "No column of this file is one that the table has. Is another table meant?")];
+  const usual = Math.min(MOST, Math.max(LEAST, Math.log(all)));
+  const list = h("ol", { class: "suspects", id: "suspects" });
+  const words = h("p", { id: "audit-words" });
+  const more = h("button", { type: "button", class: "quiet", onclick: () => (state.shown += SHOWN, draw()) }, "More");
+  const state = { shown: SHOWN, least: usual };
+  const level = h("input", { type: "range", id: "least", min: 2, max: MOST, step: "any", value: usual, oninput: () => ((state.least = level.valueAsNumber), (state.shown = SHOWN), draw()) });
+  const told = h("output", { for: "least" });
+  function draw() {
+    const fitting = found.cells.filter(({ surprise }) => surprise >= state.least);
+    const atMost = found.cells.length === LIMIT && fitting.length === LIMIT ? "at least " : "";
+    told.textContent = rarity(state.least);
+    level.setAttribute("aria-valuetext", rarity(state.least));
+    words.textContent = fitting.length
+      ? `${atMost}${count(fitting.length, "cell")} of ${count(found.n, "row")}, where chance alone would make about ${number(all * Math.exp(-state.least), 1)} so rare.`
+      : `No cell of ${count(found.n, "row")} is so rare${found.cells.length ? `; the rarest is ${rarity(found.cells[0].surprise)}` : ""}.`;
+    fill(list, fitting.slice(0, state.shown).map((suspect) => h("li", { class: "panel suspect" }, showSuspect(suspect, found.rows.get(suspect.row)))));
+    more.hidden = fitting.length <= state.shown;
+  }
+  draw();
+  return [
+    warn(found.remarks.list()),
+    h("div", { class: "options" }, h("label", { for: "least" }, "Show cells as rare as "), h("span", { class: "rare" }, level), told),
+    words,
+    list,
+    h("p", {}, more),
+    h("p", { class: "note small" }, `By ${found.model}. A suspicion, not a verdict: in clean data, too, some cells are rare.`),
+  ];
+}
+
+function showSuspect(suspect, row) {
+  const { column, value, expected, interval, probability, surprise } = suspect;
+  const range = interval && interval[0] !== interval[1] ? `, ${percent(0.9)} between ${cell(interval[0])} and ${cell(interval[1])}` : probability === null ? "" : `, ${percent(probability, 0)}`;
+  return [
+    h(
+      "div",
+      {},
+      h("h3", {}, `Row ${(suspect.row + 1).toLocaleString("en")}, ${column}`),
+      h("p", {}, h("span", { class: "was" }, cell(value)), " where ", h("span", { class: "rather" }, cell(expected)), ` is expected${range}.`),
+      h("p", { class: "note small" }, `${rarity(surprise)} (surprise ${number(surprise, 3)})`),
+    ),
+    showReasons(suspect, row),
+    row ? showRow(row, column) : null,
+  ];
+}
+
+/** The columns that speak for another value, most first: what each added to what is expected. */
+function showReasons({ experts, column }, row) {
+  const most = experts.slice(0, 5);
+  if (!most.length) return h("p", { class: "note small" }, "The rest of the row is unknown: the cell is rare by itself.");
+  const widest = Math.max(...most.map(({ contribution }) => Math.abs(contribution)), 1e-12);
+  const width = 120;
+  const lines = most.map(({ column: name, contribution }) => {
+    const length = (Math.abs(contribution) / widest) * (width / 2 - 2);
+    const bar = s("svg", { viewBox: `0 0 ${width} 12`, width, height: 12, "aria-hidden": "true", class: "falls" }, s("line", { class: "link", x1: width / 2, x2: width / 2, y1: 0, y2: 12 }), s("rect", { class: contribution < 0 ? "down" : "up", x: contribution < 0 ? width / 2 - length : width / 2, y: 1, width: length, height: 10 }));
+    return h("tr", {}, h("th", { scope: "row" }, `${name} = ${cell(row?.[name])}`), h("td", {}, bar), h("td", { class: "n" }, signed(contribution, 3)));
+  });
+  return h("table", {}, h("caption", {}, `Who says so: what these add to the expected ${column}`), h("tbody", {}, lines));
+}
+
+function showRow(row, column) {
+  const names = Object.keys(row).filter((name) => row[name] !== null);
+  return h(
+    "details",
+    { class: "small" },
+    h("summary", {}, "The whole row"),
+    h("div", { class: "scroll" }, h("table", {}, h("thead", {}, h("tr", {}, names.map((name) => h("th", {}, name)))), h("tbody", {}, h("tr", {}, names.map((name) => h("td", { class: name === column ? "odd" : "" }, cell(row[name]))))))),
+  );
+}
