@@ -1,15 +1,15 @@
 // How probable each value is, drawn.
 
 import { cell, fromAxis, percent, toAxis } from "./format.js";
-import { h, picture, s } from "./dom.js";
+import { h, picture, roomFor, s } from "./dom.js";
 
-const WIDTH = 520;
+const WIDEST = 560;
 const HEIGHT = 150;
 const BASE = 118;
 const TOP = 22;
 const N_BARS = 52;
 // Tails that hold less than this are left out of the picture (not of the answer).
-const TAIL = 0.004;
+const TAIL = 0.01;
 const MOST_SHARES = 8;
 
 /** A number's distribution as bars of one width, with the interval behind them and the value marked. */
@@ -19,26 +19,27 @@ export function drawDistribution(one, target, interval, isDate) {
   const [from, to] = one.interval.map(toAxis);
   const [low, high] = findRange(pieces, Math.min(from, value), Math.max(to, value));
   const mass = sortIntoBars(pieces, low, high);
+  const width = roomFor(WIDEST);
   const peak = Math.max(...mass, 1e-9);
-  const x = (at) => ((at - low) / (high - low)) * WIDTH;
+  const x = (at) => ((at - low) / (high - low)) * width;
   const show = (at) => fromAxis(at, isDate);
   const bars = mass.map((share, i) => {
     const height = (share / peak) * (BASE - TOP);
-    return s("rect", { class: "mass bar", x: (i * WIDTH) / N_BARS + 0.5, y: BASE - height, width: WIDTH / N_BARS - 1, height });
+    return s("rect", { class: "mass bar", x: (i * width) / N_BARS + 0.5, y: BASE - height, width: width / N_BARS - 1, height });
   });
   const drawn = picture(
-    WIDTH,
+    width,
     HEIGHT,
     `Distribution of ${target}: ${show(value)} expected, ${percent(interval)} between ${show(from)} and ${show(to)}`,
     { class: "dist" },
     s("rect", { class: "band", x: x(from), y: TOP - 6, width: Math.max(x(to) - x(from), 1), height: BASE - TOP + 6 }),
     bars,
-    s("line", { class: "axis", x1: 0, y1: BASE, x2: WIDTH, y2: BASE }),
+    s("line", { class: "axis", x1: 0, y1: BASE, x2: width, y2: BASE }),
     s("line", { class: "mark", x1: x(value), y1: TOP - 8, x2: x(value), y2: BASE }),
-    label(x(value), 10, show(value), "strong"),
-    placeApart([[x(from), show(from)], [x(to), show(to)]]).map(([at, text]) => label(at, BASE + 16, text, "strong")),
-    label(0, BASE + 30, show(low), "", "start"),
-    label(WIDTH, BASE + 30, show(high), "", "end"),
+    label(x(value), 10, width, show(value), "strong"),
+    placeApart([[x(from), show(from)], [x(to), show(to)]], width).map(([at, text]) => label(at, BASE + 16, width, text, "strong")),
+    label(0, BASE + 30, width, show(low), "", "start"),
+    label(width, BASE + 30, width, show(high), "", "end"),
   );
   return h("figure", { class: "figure" }, drawn, h("figcaption", { class: "note small" }, `The band holds ${percent(interval)}; the line is the expected value; median ${show(toAxis(one.median))}.`));
 }
@@ -97,16 +98,16 @@ function sortIntoBars(pieces, low, high) {
   return mass;
 }
 
-function label(x, y, text, kind, anchor) {
-  const side = anchor ?? (x < 40 ? "start" : x > WIDTH - 40 ? "end" : "middle");
+function label(x, y, width, text, kind, anchor) {
+  const side = anchor ?? (x < 40 ? "start" : x > width - 40 ? "end" : "middle");
   return s("text", { x, y, class: kind, "text-anchor": side }, text);
 }
 
 /** Two labels that would run into each other are moved apart. */
-function placeApart([[a, first], [b, second]]) {
+function placeApart([[a, first], [b, second]], width) {
   const need = 7 * (first.length + second.length) * 0.5 + 8;
   const lack = need - (b - a);
   if (lack <= 0) return [[a, first], [b, second]];
   const shift = Math.max(0, Math.min(lack / 2, a));
-  return [[a - shift, first], [Math.min(b + lack - shift, WIDTH), second]];
+  return [[a - shift, first], [Math.min(b + lack - shift, width), second]];
 }

@@ -39,6 +39,11 @@ export function picture(width, height, description, attributes, ...children) {
   return s("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": description, ...attributes }, ...children);
 }
 
+/** How wide a drawing can be: as wide as wished, or as the screen has room for, so that its letters keep their size. */
+export function roomFor(most, margin = 60) {
+  return Math.max(260, Math.min(most, document.getElementById("main").clientWidth - margin));
+}
+
 /** A select of these options; an option is a text, or { value, label }. */
 export function choice(id, options, chosen, onchange) {
   const made = options.map((option) => {

@@ -1,16 +1,16 @@
 // The mixture of experts as a sum: from what is expected with nothing known, column by column, to the answer.
 
 import { cell, inUnit, number, signed } from "./format.js";
-import { h, picture, s } from "./dom.js";
+import { h, picture, roomFor, s } from "./dom.js";
 
-const WIDTH = 520;
+const WIDEST = 560;
 const ROW = 24;
-const LEFT = 190;
-const RIGHT = 440;
 const MOST = 12;
 
 export function drawSum(one, row, { target, isDate, isNumber }) {
   const parts = shorten(one.experts);
+  const width = roomFor(WIDEST);
+  const [left, right] = [Math.round(0.37 * width), width - 78];
   const unit = (value) => inUnit(value, isDate);
   // Dates stand far from zero, so their sum is drawn from the base on.
   const start = isDate ? 0 : one.base;
@@ -24,11 +24,12 @@ export function drawSum(one, row, { target, isDate, isNumber }) {
   const all = [start, at, ...steps.map(({ to }) => to)];
   const [least, most] = [Math.min(...all), Math.max(...all)];
   const room = (most - least || Math.abs(most) || 1) * 0.12;
-  const x = (value) => LEFT + ((value - least + room) / (most - least + 2 * room)) * (RIGHT - LEFT);
+  const x = (value) => left + ((value - least + room) / (most - least + 2 * room)) * (right - left);
+  const line = (i, text, from, to, kind, figure, weight) => drawLine({ i, text, from: x(from), to: x(to), kind, figure, weight, left, right });
   const rows = [
-    line(0, "with nothing known", x(start), x(start), "total", isDate ? "" : number(start)),
-    ...steps.map((step, i) => line(i + 1, name(step, row), x(step.from), x(step.to), step.contribution < 0 ? "down" : "up", signed(unit(step.contribution)), step.weight)),
-    line(steps.length + 1, isNumber ? `${target}, in all` : "score, in all", x(at), x(at), "total", isDate ? `${signed(at)} days` : number(at)),
+    line(0, width < 480 ? "nothing known" : "with nothing known", start, start, "total", isDate ? "" : number(start)),
+    ...steps.map((step, i) => line(i + 1, name(step, row, left), step.from, step.to, step.contribution < 0 ? "down" : "up", signed(unit(step.contribution)), step.weight)),
+    line(steps.length + 1, isNumber ? `${target}, in all` : "score, in all", at, at, "total", isDate ? `${signed(at)} days` : number(at)),
   ];
   const height = ROW * rows.length + 4;
   const what = isNumber ? (isDate ? "in days" : `in the unit of ${target}`) : `as the score (logit) of ${cell(one.value)}`;
@@ -37,7 +38,7 @@ export function drawSum(one, row, { target, isDate, isNumber }) {
     { class: "figure" },
     h("h3", {}, "Why"),
     one.experts.length ? null : h("p", { class: "note small" }, "Nothing is known of the row: this is what the model expects of any. Fill in a field."),
-    picture(WIDTH, height, `What each column adds, ${what}`, { class: "falls" }, rows),
+    picture(width, height, `What each column adds, ${what}`, { class: "falls" }, rows),
     h("figcaption", { class: "sum" }, `${isDate ? "" : number(one.base)}${parts.map(({ contribution }) => ` ${signed(unit(contribution)).replace(/^(.)/, "$1 ")}`).join("")} = ${isDate ? `${signed(at)} days` : number(one.score)}, ${what}`),
     parts.length ? showHeard(parts) : null,
   );
@@ -57,24 +58,25 @@ function shorten(experts) {
   return [...experts.slice(0, MOST - 1), { column: `${rest.length} other columns`, contribution: sum, weight: null }];
 }
 
-function name({ column, weight }, row) {
+function name({ column, weight }, row, room) {
+  const most = Math.floor((room - 10) / 6.8);
   const value = weight === null ? "" : ` = ${cell(row[column])}`;
   const text = `${column}${value}`;
-  return text.length > 30 ? `${text.slice(0, 29)}…` : text;
+  return text.length > most ? `${text.slice(0, most - 1)}…` : text;
 }
 
-function line(i, text, from, to, kind, figure, weight) {
+function drawLine({ i, text, from, to, kind, figure, weight, left, right }) {
   const y = i * ROW + 4;
-  const left = Math.min(from, to);
+  const start = Math.min(from, to);
   const width = Math.max(Math.abs(to - from), 2);
   const heard = weight === undefined || weight === null ? "" : `, heard ${number(weight, 2)}`;
   return s(
     "g",
     {},
     s("title", {}, `${text}: ${figure}${heard}`),
-    s("text", { x: LEFT - 10, y: y + 14, "text-anchor": "end", class: kind === "total" ? "strong" : "" }, text),
-    s("rect", { class: `bar ${kind}`, x: left, y: y + 2, width, height: ROW - 8, rx: 2 }),
+    s("text", { x: left - 10, y: y + 14, "text-anchor": "end", class: kind === "total" ? "strong" : "" }, text),
+    s("rect", { class: `bar ${kind}`, x: start, y: y + 2, width, height: ROW - 8, rx: 2 }),
     s("line", { class: "link", x1: to, x2: to, y1: y + 2, y2: y + ROW + 2 }),
-    s("text", { x: RIGHT + 8, y: y + 14, class: kind === "total" ? "strong" : "" }, figure),
+    s("text", { x: right + 8, y: y + 14, class: kind === "total" ? "strong" : "" }, figure),
   );
 }

@@ -5,11 +5,12 @@ const DAY = 86_400;
 /** A number with about so many digits that mean something, and no needless zeros. */
 export function number(value, digits = 4) {
   if (!Number.isFinite(value)) return String(value);
+  if (value < 0) return `\u2212${number(-value, digits)}`;
   const size = Math.abs(value);
   if (size !== 0 && (size >= 1e9 || size < 1e-4)) return value.toExponential(digits - 1);
   const decimals = size === 0 ? 0 : Math.max(0, digits - 1 - Math.floor(Math.log10(size)));
   const rounded = Number(value.toFixed(Math.min(decimals, 10)));
-  return (Object.is(rounded, -0) ? 0 : rounded).toLocaleString("en", { maximumFractionDigits: 10, useGrouping: Math.abs(rounded) >= 10_000 });
+  return rounded.toLocaleString("en", { maximumFractionDigits: 10, useGrouping: rounded >= 10_000 });
 }
 
 /** A cell as it is shown: numbers rounded, all else as it is. */

@@ -12,7 +12,7 @@ const LEAST_MARKED = 0.3;
 const STEPS = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
 
 /**
- * The heat map of rows against columns, each [{ name, point, ... }]; ``compare(row, column)`` gives { alike, sign }.
+ * The heat map of rows against columns, each [{ name, point, ... }]; ``compare(row, column)`` gives { alike, sign, strength }.
  * ``what`` says in words what is compared. Rows and columns may be one and the same list.
  */
 export function drawHeat(allRows, allColumns, compare, what) {
@@ -44,7 +44,7 @@ export function tellPair({ row, column, alike, sign }) {
 function tellLeftOut(names, kept) {
   const some = names.slice(0, 10).join(", ");
   const more = names.length > 10 ? ` and ${names.length - 10} more` : "";
-  return `${kept ? `The ${kept} that most tables have are drawn; left` : `At most ${MOST} on a side are drawn; left`} out: ${some}${more}.`;
+  return `${kept ? `Drawn are the ${kept} that most tables have, those of a chosen table first; left` : `At most ${MOST} on a side are drawn; left`} out: ${some}${more}.`;
 }
 
 /** A simple seriation: begin with the most alike pair, then put at either end what is most like that end. */
@@ -133,15 +133,10 @@ function drawGrid(rows, columns, pairs, reading) {
 
 /** A cell, and a stroke over it where the two are turned over: colour alone should not have to tell it. */
 function drawCell(pair, x, y, size, isFirst, at) {
-  const strength = strengthOf(pair);
+  const { strength } = pair;
   const cell = s("rect", { class: strength < 0 ? "cell below" : "cell above", role: "gridcell", tabindex: isFirst ? 0 : -1, "aria-label": tellPair(pair), x: x + 0.5, y: y + 0.5, width: size - 1, height: size - 1, "fill-opacity": Math.abs(strength).toFixed(3), "data-at": at.join(" ") });
   const mark = strength < -LEAST_MARKED ? s("line", { x1: x + size * 0.3, x2: x + size * 0.7, y1: y + size / 2, y2: y + size / 2 }) : null;
   return { cell, mark };
-}
-
-/** From -1 to 1: what is unlike either way is as pale as nothing. */
-function strengthOf({ alike, sign }) {
-  return sign < 0 ? -Math.max(alike, 0) : alike;
 }
 
 function showScale() {

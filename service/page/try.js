@@ -3,7 +3,7 @@
 import { send } from "./api.js";
 import { listColumns, listTables } from "./catalogue.js";
 import { choice, fill, h, latest, say, trouble } from "./dom.js";
-import { makeForm } from "./form.js";
+import { makeForm, valueAt } from "./form.js";
 import { showAnswer } from "./answer.js";
 
 const INTERVAL = 0.9;
@@ -36,7 +36,7 @@ async function openTable(body, picked) {
   const [columns, features] = await Promise.all([listColumns(table), listColumns()]);
   const own = new Set(columns.map((column) => column.feature));
   const others = table ? features.filter((feature) => !own.has(feature.column)) : [];
-  const state = { table, columns, seed: 0 };
+  const state = { table, columns, examples: 0 };
   const answer = h("section", { class: "panel answer", "aria-label": "Answer", "aria-live": "off" });
   const form = makeForm(columns, () => ask());
   const target = h(
@@ -79,14 +79,22 @@ async function askService(state, form, target, answer) {
   }
 }
 
-/** The model holds no rows: an example is drawn from what it has learnt, cell after cell, each given those before. */
+/** The model holds no rows. An example is made: one column somewhere in its range, the others as expected of that one. */
 async function putExample(state, form, answer) {
   try {
-    const names = state.columns.map(({ column }) => column);
-    const told = await send("impute", { rows: [{}], table: state.table, columns: names, draws: 1, seed: ++state.seed });
-    form.write(told.draws[0][0]);
-    say("An example row, drawn from the model, was put in.");
+    const known = makeAnchor(state.columns, state.examples++);
+    const told = await send("impute", { rows: [known], table: state.table, columns: state.columns.map(({ column }) => column) });
+    form.write(told.rows[0]);
+    say("An example row, made by the model, was put in.");
   } catch (error) {
     fill(answer, trouble(error));
   }
+}
+
+/** Every time another column, at the middle of its range, then further and further about it. */
+function makeAnchor(columns, turn) {
+  const able = columns.filter(({ kind, knots }) => kind === "numeric" && knots.length > 1);
+  if (!able.length) return {};
+  const { column, knots } = able[turn % able.length];
+  return { [column]: valueAt(knots, 0.5 + 0.35 * Math.sin(2.4 * turn)) };
 }
