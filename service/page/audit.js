@@ -2,6 +2,7 @@
 
 import { sendFile } from "./api.js";
 import { warn } from "./answer.js";
+import { listTables } from "./catalogue.js";
 import { fill, h, s, say, trouble } from "./dom.js";
 import { describeFile, dropZone, eachPart, makeProgress, movedBy } from "./files.js";
 import { cell, count, number, percent, rarity, signed } from "./format.js";
@@ -14,8 +15,10 @@ const LEAST = 4.6;
 const MOST = 20;
 
 export async function show(place) {
+  const title = h("h1", {}, "Which cells look wrong?");
+  if (!(await listTables()).length) return fill(place, title, h("p", { class: "note" }, "No model is served yet. Publish a bundle, then come back."));
   const work = h("div", { id: "audited" }, h("p", { class: "note" }, "No file yet. Every cell will be compared with what the rest of its row leads the model to expect."));
-  fill(place, h("h1", {}, "Which cells look wrong?"), dropZone((given) => begin(given, work)), work);
+  fill(place, title, dropZone((given) => begin(given, work)), work);
 }
 
 async function begin(given, work) {
@@ -106,7 +109,7 @@ function showSuspect(suspect, row) {
     h(
       "div",
       {},
-      h("h3", {}, `Row ${(suspect.row + 1).toLocaleString("en")}, ${column}`),
+      h("h2", {}, `Row ${(suspect.row + 1).toLocaleString("en")}, ${column}`),
       h("p", {}, h("span", { class: "was" }, cell(value)), " where ", h("span", { class: "rather" }, cell(expected)), ` is expected${range}.`),
       h("p", { class: "note small" }, `${rarity(surprise)} (surprise ${number(surprise, 3)})`),
     ),

@@ -50,7 +50,7 @@ export function showLegend(points) {
     { class: "legend small", "aria-label": "Legend" },
     kinds.map((kind) => h("li", {}, icon(SHAPES[kind]), `${kind} (${WORDS[kind]})`)),
     h("li", {}, tint(icon(SHAPES.numeric), "var(--t0)"), "in one table: the table’s colour"),
-    someShared ? h("li", {}, tint(icon(SHAPES.numeric), SHARED), "in several tables: ink, and how many") : null,
+    someShared ? h("li", {}, tint(icon(SHAPES.numeric), SHARED), "in several tables: ink, with their number") : null,
   );
 }
 

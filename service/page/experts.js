@@ -29,7 +29,7 @@ export function drawSum(one, row, { target, isDate, isNumber }) {
   const rows = [
     line(0, width < 480 ? "nothing known" : "with nothing known", start, start, "total", isDate ? "" : number(start)),
     ...steps.map((step, i) => line(i + 1, name(step, row, left), step.from, step.to, step.contribution < 0 ? "down" : "up", signed(unit(step.contribution)), step.weight)),
-    line(steps.length + 1, isNumber ? `${target}, in all` : "score, in all", at, at, "total", isDate ? `${signed(at)} days` : number(at)),
+    line(steps.length + 1, isNumber ? `${target}, in all` : "score, in all", at, at, "total", isDate ? signed(at) : number(at)),
   ];
   const height = ROW * rows.length + 4;
   const what = isNumber ? (isDate ? "in days" : `in the unit of ${target}`) : `as the score (logit) of ${cell(one.value)}`;
@@ -39,7 +39,7 @@ export function drawSum(one, row, { target, isDate, isNumber }) {
     h("h3", {}, "Why"),
     one.experts.length ? null : h("p", { class: "note small" }, "Nothing is known of the row: this is what the model expects of any. Fill in a field."),
     picture(width, height, `What each column adds, ${what}`, { class: "falls" }, rows),
-    h("figcaption", { class: "sum" }, `${isDate ? "" : number(one.base)}${parts.map(({ contribution }) => ` ${signed(unit(contribution)).replace(/^(.)/, "$1 ")}`).join("")} = ${isDate ? `${signed(at)} days` : number(one.score)}, ${what}`),
+    h("figcaption", { class: "sum" }, `${isDate ? "" : number(one.base)}${parts.map(({ contribution }) => ` ${signed(unit(contribution)).replace(/^(.)/, "$1 ")}`).join("")} = ${isDate ? signed(at) : number(one.score)}, ${what}`),
     parts.length ? showHeard(parts) : null,
   );
 }

@@ -4,9 +4,9 @@ import { get } from "./api.js";
 import { listTables } from "./catalogue.js";
 import { colourTables, showLegend, swatch } from "./colours.js";
 import { fill, h, say } from "./dom.js";
-import { count, number } from "./format.js";
+import { count } from "./format.js";
 import { drawHeat } from "./heat.js";
-import { describe, makeMap } from "./map.js";
+import { BY_NAME, describe, makeMap, round } from "./map.js";
 import { makeMatches } from "./matches.js";
 
 const N_NEAREST = 5;
@@ -18,21 +18,23 @@ export async function show(place) {
   const tables = await listTables();
   if (!tables.length) return fill(place, title, h("p", { class: "note" }, "No model is served yet. Publish a bundle, then come back."));
   const [map, encodings] = await Promise.all([get("encodings/map"), get("encodings")]);
-  const points = map.points;
-  if (!points.length) return fill(place, title, h("p", { class: "note" }, "The model knows no features, so there is nothing to compare."));
-  const compare = await makeComparison(points, encodings.features);
-  if (!compare) return fill(place, title, h("p", { class: "note" }, "This model has no encodings of its features: a fit with the current version would give it some."));
-  open(place, title, { tables, points, compare, colours: colourTables(tables.map(({ table }) => table)), chosen: readAddress(tables) });
+  if (!map.points.length) return fill(place, title, h("p", { class: "note" }, "The model knows no features, so there is nothing to compare."));
+  const vectors = new Map(encodings.features.filter(({ encoding }) => encoding.some(Boolean)).map(({ feature, encoding }) => [feature, toUnit(encoding)]));
+  const points = map.points.filter(({ feature }) => vectors.has(feature));
+  if (!points.length) return fill(place, title, h("p", { class: "note" }, "This model has no encodings of its features: a fit with the current version would give it some."));
+  const compare = await makeComparison(points, vectors);
+  open(place, title, { tables, points, compare, left: map.points.length - points.length, colours: colourTables(tables.map(({ table }) => table)), chosen: readAddress(tables) });
 }
 
 function open(place, title, view) {
   const { tables, points, colours } = view;
-  const nearest = (point) => findNearest(point, points, view.compare);
+  const found = new Map();
+  const nearest = (point) => found.get(point) ?? found.set(point, findNearest(point, points, view.compare)).get(point);
   const columnsOf = nameColumns(tables);
   const card = h("section", { class: "card", id: "card", "aria-label": "The feature and its nearest" });
   const map = makeMap(points, { colours, nearest, onlook: (point) => fill(card, showCard(point, nearest, columnsOf, (next) => map.select(next, true))) });
   const chips = tables.map(({ table }) => makeChip(table, points, colours, () => choose(toggle(view.chosen, table))));
-  const clear = h("button", { type: "button", class: "quiet", id: "no-tables", onclick: () => choose([]) }, "Forget the choice");
+  const clear = h("button", { type: "button", class: "quiet", id: "no-tables", onclick: () => (choose([]), chips[0].focus()) }, "Forget the choice");
   const hint = h("p", { class: "note", id: "hint", role: "status" });
   const compared = h("div", {});
   const heat = h("div", {});
@@ -53,14 +55,15 @@ function open(place, title, view) {
     h("p", { class: "note" }, "Every feature of all tables lies in one space. Features that play the same part lie together, whatever they are called."),
     h("div", { class: "chips", id: "tables", role: "group", "aria-label": "Tables" }, chips, clear),
     hint,
+    compared,
     h(
       "section",
       { class: "panel", "aria-labelledby": "map-title" },
       h("h2", { id: "map-title" }, `${count(points.length, "feature")} of ${count(tables.length, "table")}`),
+      view.left ? h("p", { class: "note small" }, `${count(view.left, "feature")} without an encoding ${view.left === 1 ? "is" : "are"} left out.`) : null,
       showLegend(points),
       h("div", { class: "mapped" }, map.element, card),
     ),
-    compared,
     h("section", { class: "panel", "aria-labelledby": "heat-title" }, h("h2", { id: "heat-title" }, "How alike, pair by pair"), heat),
     h("section", { class: "panel", "aria-labelledby": "list-title" }, h("h2", { id: "list-title" }, "All features as a list"), makeList(points, nearest, (point) => map.select(point, true))),
   );
@@ -69,14 +72,11 @@ function open(place, title, view) {
 }
 
 /**
- * How alike two points are: { alike, sign, strength }, or null where there are no encodings. The first half of an encoding changes its sign when
- * its feature is turned over (see docs/encodings.md), so the cosine is taken both ways; ``strength`` is the cosine with that sign.
+ * How alike two points are: { alike, sign, strength }. The first half of an encoding changes its sign when its feature is turned over
+ * (see docs/encodings.md), so the cosine is taken both ways; ``strength`` is the cosine with that sign.
  */
-async function makeComparison(points, features) {
-  const vectors = new Map(features.map(({ feature, encoding }) => [feature, toUnit(encoding)]));
-  const units = new Map(points.map((point) => [point, vectors.get(point.feature)]));
-  if (![...units.values()].some((unit) => unit?.some(Boolean))) return null;
-  const both = (a, b) => dotHalves(units.get(a) ?? [], units.get(b) ?? []);
+async function makeComparison(points, vectors) {
+  const both = (a, b) => dotHalves(vectors.get(a.feature), vectors.get(b.feature));
   const turns = await checkTurning(points, both);
   return (a, b) => {
     const [turning, staying] = both(a, b);
@@ -89,22 +89,26 @@ async function makeComparison(points, features) {
 /** Encodings of older models know no turning over, and do not say so: the service's own answer for one feature tells. */
 async function checkTurning(points, both) {
   if (points.length < 2) return false;
-  const { feature, similar } = await get("encodings/similar", { feature: points[0].feature, k: Math.min(points.length - 1, 1000) });
-  const own = points.find((point) => point.feature === feature);
-  const signs = new Map(similar.map((one) => [one.feature, one.sign]));
-  return points.filter((point) => signs.has(point.feature)).every((point) => signs.get(point.feature) < 0 === both(own, point)[0] < 0);
+  const { similar } = await get("encodings/similar", { feature: points[0].feature, k: Math.min(points.length - 1, 1000) });
+  const known = new Map(points.map((point) => [point.feature, point]));
+  return similar.every(({ feature, similarity }) => {
+    if (!known.has(feature)) return true;
+    const [turning, staying] = both(points[0], known.get(feature));
+    return Math.abs(Math.abs(turning) + staying - similarity) < 1e-3;
+  });
 }
 
 function toUnit(vector) {
   const length = Math.hypot(...vector);
-  return vector.map((part) => part / Math.max(length, 1e-12));
+  return Float64Array.from(vector, (part) => part / Math.max(length, 1e-12));
 }
 
 function dotHalves(a, b) {
   const half = Math.floor(a.length / 2);
-  const sums = [0, 0];
-  for (let i = 0; i < Math.min(a.length, b.length); i++) sums[i < half ? 0 : 1] += a[i] * b[i];
-  return sums;
+  let [first, second] = [0, 0];
+  for (let i = 0; i < half; i++) first += a[i] * b[i];
+  for (let i = half; i < a.length; i++) second += a[i] * b[i];
+  return [first, second];
 }
 
 function findNearest(point, points, compare) {
@@ -123,8 +127,8 @@ function nameColumns(tables) {
 
 /** The tables named in the address: #/features/auto/mtcars. */
 function readAddress(tables) {
-  const named = location.hash.split("/").slice(2, 4).map(decodeURIComponent);
-  return [...new Set(named)].filter((name) => tables.some(({ table }) => table === name));
+  const named = [...new Set(location.hash.split("/").slice(2, 4))];
+  return named.map((code) => tables.find(({ table }) => encodeURIComponent(table) === code)?.table).filter(Boolean);
 }
 
 /** A third choice takes the place of the oldest. */
@@ -141,7 +145,7 @@ function tellChoice(chosen, tables) {
   if (tables.length < 2) return "There is one table only, so there are no two to compare. A second one can be fitted with it, or added to the model.";
   if (!chosen.length) return "Choose a table to see its features among all others, or two to see which of their columns mean the same.";
   if (chosen.length === 1) return `The features of ${chosen[0]} stand out. Choose a second table to see which columns mean the same.`;
-  return `${chosen[0]} and ${chosen[1]} are compared below the map. Another table takes the place of ${chosen[0]}.`;
+  return `${chosen[0]} and ${chosen[1]} are compared.${tables.length > 2 ? ` Another table takes the place of ${chosen[0]}.` : ""}`;
 }
 
 function showCard(point, nearest, columnsOf, go) {
@@ -159,15 +163,15 @@ function showCard(point, nearest, columnsOf, go) {
 
 function showNeighbour({ point, alike, sign }, go) {
   const turned = sign < 0 ? h("span", { class: "note small" }, " turned over: falls as this one rises") : null;
-  return [h("button", { type: "button", class: "quiet link", onclick: () => go(point) }, point.feature), " ", h("span", { class: "cosine" }, number(alike, 2)), turned];
+  return [h("button", { type: "button", class: "quiet link", onclick: () => go(point) }, point.feature), " ", h("span", { class: "cosine" }, round(alike)), turned];
 }
 
 /** The same in words, to search in; so many at a time that thousands stay quick. */
 function makeList(points, nearest, go) {
-  const sorted = [...points].sort((a, b) => a.feature.localeCompare(b.feature));
+  const sorted = [...points].sort((a, b) => BY_NAME.compare(a.feature, b.feature));
   const body = h("tbody", {});
   const told = h("p", { class: "note small", id: "listed", role: "status" });
-  const more = h("button", { type: "button", class: "quiet", id: "list-more", onclick: () => list(listed + N_LISTED) }, `Show ${N_LISTED} more`);
+  const more = h("button", { type: "button", class: "quiet", id: "list-more", onclick: () => list(listed + N_LISTED) });
   const search = h("input", { id: "search", type: "search", autocomplete: "off", placeholder: "feature, kind or table", oninput: () => list(N_LISTED) });
   let listed = N_LISTED;
   function list(most) {
@@ -177,6 +181,7 @@ function makeList(points, nearest, go) {
     fill(body, found.slice(0, most).map((point) => showLine(point, nearest(point), go)));
     told.textContent = found.length ? `${count(Math.min(most, found.length), "feature")} of ${found.length} shown.` : `No feature, kind or table is called ${search.value}.`;
     more.hidden = found.length <= most;
+    more.textContent = `Show ${Math.min(N_LISTED, found.length - most)} more`;
   }
   list(N_LISTED);
   const head = h("thead", {}, h("tr", {}, ["feature", "kind", "tables", "nearest features"].map((name) => h("th", { scope: "col" }, name))));
@@ -184,7 +189,7 @@ function makeList(points, nearest, go) {
 }
 
 function showLine(point, near, go) {
-  const neighbours = near.map(({ point: other, alike, sign }) => `${other.feature} ${number(alike, 2)}${sign < 0 ? " (turned over)" : ""}`).join(", ");
+  const neighbours = near.map(({ point: other, alike, sign }) => `${other.feature} ${round(alike)}${sign < 0 ? " (turned over)" : ""}`).join(", ");
   const name = h("button", { type: "button", class: "quiet link", onclick: () => (go(point), document.getElementById("map").scrollIntoView({ block: "center" }), say(`${point.feature} is shown on the map`)) }, point.feature);
   return h("tr", { "data-feature": point.feature }, h("th", { scope: "row" }, name), h("td", {}, point.kind), h("td", {}, point.tables.join(", ")), h("td", {}, neighbours || "none"));
 }

@@ -2,7 +2,7 @@
 
 import { sendFile } from "./api.js";
 import { warn } from "./answer.js";
-import { listColumns } from "./catalogue.js";
+import { listColumns, listTables } from "./catalogue.js";
 import { withoutHeader } from "./csv.js";
 import { fill, h, say, trouble } from "./dom.js";
 import { describeFile, dropZone, eachPart, makeProgress, movedBy } from "./files.js";
@@ -13,8 +13,10 @@ const INTERVAL = 0.9;
 const LOOK = 200;
 
 export async function show(place) {
+  const title = h("h1", {}, "Fill a file");
+  if (!(await listTables()).length) return fill(place, title, h("p", { class: "note" }, "No model is served yet. Publish a bundle, then come back."));
   const work = h("div", { id: "filled" }, h("p", { class: "note" }, "No file yet. What is missing in it will be filled in and marked; all other cells stay as they are, to the letter."));
-  fill(place, h("h1", {}, "Fill a file"), dropZone((given) => begin(given, work)), work);
+  fill(place, title, dropZone((given) => begin(given, work)), work);
 }
 
 async function begin(given, work) {

@@ -1,7 +1,8 @@
 // How alike columns are, pair by pair: the cosine of their encodings as colours, alike ones side by side.
 
 import { h, s } from "./dom.js";
-import { count, number, signed } from "./format.js";
+import { count } from "./format.js";
+import { round } from "./map.js";
 
 const MOST = 60;
 const N_STRONGEST = 15;
@@ -28,7 +29,7 @@ export function drawHeat(allRows, allColumns, compare, what) {
     { class: "heat" },
     h("p", { class: "note small" }, what, left.length ? ` ${tellLeftOut(left, isSquare ? rows.length : null)}` : ""),
     showScale(),
-    h("div", { class: "scroll heat-box" }, drawGrid(rows, columns, pairs, reading)),
+    drawGrid(rows, columns, pairs, reading),
     reading,
     showStrongest(isSquare ? pairs.flatMap((line, i) => line.slice(i + 1)) : pairs.flat()),
   );
@@ -38,7 +39,7 @@ export function drawHeat(allRows, allColumns, compare, what) {
 export function tellPair({ row, column, alike, sign }) {
   if (row.point === column.point) return `${row.name} and ${column.name}: the same feature${row.name === column.name ? "" : `, ${row.point.feature}`}`;
   const turned = alike > 0 && sign < 0 ? ", turned over: the one falls as the other rises" : alike <= 0 ? ", unlike" : "";
-  return `${row.name} and ${column.name}: cosine ${number(alike, 2)}${turned}`;
+  return `${row.name} and ${column.name}: cosine ${round(alike)}${turned}`;
 }
 
 function tellLeftOut(names, kept) {
@@ -105,30 +106,28 @@ function drawGrid(rows, columns, pairs, reading) {
     reading.textContent = tellPair(pairs[i][j]);
   }
   function walk([di, dj], toEnd) {
-    cells[now[0]][now[1]].cell.setAttribute("tabindex", "-1");
     const to = (at, step, end) => (step === 0 ? at : toEnd ? (step < 0 ? 0 : end) : Math.min(end, Math.max(0, at + step)));
-    now = [to(now[0], di, rows.length - 1), to(now[1], dj, columns.length - 1)];
-    const { cell } = cells[now[0]][now[1]];
-    cell.setAttribute("tabindex", "0");
+    const { cell } = cells[to(now[0], di, rows.length - 1)][to(now[1], dj, columns.length - 1)];
     cell.focus({ preventScroll: true });
     cell.scrollIntoView({ block: "nearest", inline: "nearest" });
   }
   const placeOf = ({ target }) => target.dataset.at?.split(" ").map(Number);
   svg.addEventListener("pointerover", (event) => placeOf(event) && tell(placeOf(event)));
-  svg.addEventListener("focusin", (event) => {
+  function follow(event) {
     if (!placeOf(event)) return;
     cells[now[0]][now[1]].cell.setAttribute("tabindex", "-1");
     now = placeOf(event);
     event.target.setAttribute("tabindex", "0");
     tell(now);
-  });
+  }
   svg.addEventListener("keydown", (event) => {
     const step = { ...STEPS, Home: [0, -1], End: [0, 1] }[event.key];
     if (!step || event.altKey || event.metaKey) return;
     event.preventDefault();
     walk(step, event.ctrlKey || event.key === "Home" || event.key === "End");
   });
-  return svg;
+  // Not on the drawing itself: one that listens for focus becomes a tab stop of its own in Chromium.
+  return h("div", { class: "scroll heat-box", onfocusin: follow }, svg);
 }
 
 /** A cell, and a stroke over it where the two are turned over: colour alone should not have to tell it. */
@@ -155,7 +154,7 @@ function showScale() {
 function showStrongest(pairs) {
   const strongest = pairs.filter(({ row, column }) => row.point !== column.point).sort((a, b) => b.alike - a.alike).slice(0, N_STRONGEST);
   if (!strongest.length) return h("p", { class: "note small" }, "There are no two different features to compare.");
-  const lines = strongest.map(({ row, column, alike, sign }) => h("tr", {}, h("td", {}, row.name), h("td", {}, column.name), h("td", { class: "n" }, signed(sign * alike, 2)), h("td", {}, sign < 0 ? "turned over" : "as they are")));
+  const lines = strongest.map(({ row, column, alike, sign }) => h("tr", {}, h("td", {}, row.name), h("td", {}, column.name), h("td", { class: "n" }, round(sign * alike)), h("td", {}, sign < 0 ? "turned over" : "as they are")));
   return h(
     "details",
     { class: "small", id: "strongest" },

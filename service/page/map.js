@@ -2,7 +2,7 @@
 
 import { colourOf, shapeOf, tint } from "./colours.js";
 import { fill, h, s } from "./dom.js";
-import { count, number } from "./format.js";
+import { count } from "./format.js";
 
 const PAD = 26;
 // A pointer as near as this (in pixels) means a point.
@@ -11,6 +11,7 @@ const MOST_ZOOM = 32;
 const LINE = 15; // a label's height
 const TILE = 48; // labels and points are looked up by tiles of this size: two far apart are never compared
 const MARK = 7; // half a point
+export const BY_NAME = new Intl.Collator("en", { numeric: true });
 const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 
 /**
@@ -23,10 +24,12 @@ export function makeMap(points, { colours, nearest, onlook }) {
   const layers = { labels: s("g", { class: "labels", "aria-hidden": "true" }), lines: s("g", { class: "near-lines", "aria-hidden": "true" }), marks: s("g", { role: "none" }), over: s("g", { class: "labels over", "aria-hidden": "true" }) };
   const marks = points.map((point, i) => drawMark(point, colours, i === 0));
   layers.marks.append(...marks);
-  const svg = s("svg", { class: "map", id: "map", role: "listbox", "aria-label": `Map of ${count(points.length, "feature")}. Arrow keys walk to the nearest point that way, letters to names.`, "aria-describedby": "map-help" }, layers.labels, layers.lines, layers.marks, layers.over);
+  const svg = s("svg", { class: "map", id: "map", role: "listbox", "aria-label": `Map of ${count(points.length, "feature")}. Arrow keys walk to the nearest point that way, letters to names.`, "aria-describedby": "map-help" }, layers.labels, layers.marks, layers.lines, layers.over);
   const index = new Map(points.map((point, i) => [point, i]));
   const at = (i) => spots[i].map((part, axis) => PAD + ((part - seen.centre[axis]) * seen.zoom + 0.5) * ([seen.width, seen.height][axis] - 2 * PAD));
   const isDim = (point) => seen.tables.length > 0 && !point.tables.some((table) => seen.tables.includes(table));
+
+  let names = new Map(); // the label of each point that has one
 
   function draw() {
     if (!seen.width) return;
@@ -44,16 +47,18 @@ export function makeMap(points, { colours, nearest, onlook }) {
   /** Names where there is room: first of what several tables have, as these are the landmarks; none over points or other names. */
   function drawLabels() {
     const room = makeRoom(seen.width, seen.height);
-    const shown = points.map((point, i) => ({ point, xy: at(i) })).filter(({ point, xy }) => !isDim(point) && room.holds(xy));
-    shown.forEach(({ xy }) => room.takePoint(xy));
-    shown.sort((a, b) => b.point.tables.length - a.point.tables.length);
-    fill(layers.labels, shown.map(({ point, xy }) => room.place(xy, nameOf(point))));
+    const inside = points.map((point, i) => ({ point, xy: at(i) })).filter(({ xy }) => room.holds(xy));
+    inside.forEach(({ xy }) => room.takePoint(xy));
+    const shown = inside.filter(({ point }) => !isDim(point)).sort((a, b) => b.point.tables.length - a.point.tables.length);
+    names = new Map(shown.map(({ point, xy }) => [point, room.place(xy, nameOf(point))]));
+    fill(layers.labels, [...names.values()]);
   }
 
   /** The point that is looked at, its neighbours, and lines to them. */
   function drawLook() {
     const point = seen.looked ?? seen.selected;
     for (const mark of layers.marks.querySelectorAll(".near, .shown")) mark.classList.remove("near", "shown");
+    for (const name of layers.labels.querySelectorAll(".doubled")) name.classList.remove("doubled");
     svg.classList.toggle("looking", point !== null);
     fill(layers.lines);
     fill(layers.over);
@@ -64,8 +69,9 @@ export function makeMap(points, { colours, nearest, onlook }) {
     [from, ...near.map(({ xy }) => xy)].forEach((xy) => room.takePoint(xy));
     marks[index.get(point)].classList.add("shown");
     near.forEach((one) => marks[index.get(one.point)].classList.add("near"));
+    [point, ...near.map((one) => one.point)].forEach((each) => names.get(each)?.classList.add("doubled"));
     fill(layers.lines, near.map((one) => drawLine(from, one)));
-    fill(layers.over, room.place(from, nameOf(point), "strong"), near.map((one) => room.place(one.xy, `${one.point.feature} ${number(one.alike, 2)}${one.sign < 0 ? ", turned over" : ""}`)));
+    fill(layers.over, room.place(from, nameOf(point), "strong"), near.map((one) => room.place(one.xy, `${one.point.feature} ${round(one.alike)}${one.sign < 0 ? ", turned over" : ""}`)));
   }
 
   function look(point) {
@@ -132,10 +138,6 @@ export function makeMap(points, { colours, nearest, onlook }) {
     if (!drag?.moved) select(pointNear(event), true);
     drag = null;
   });
-  svg.addEventListener("focusin", ({ target }) => {
-    const point = points[marks.indexOf(target)];
-    if (point && point !== seen.selected) select(point);
-  });
   svg.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.altKey || event.metaKey) return;
     const done = answerKey(event.key);
@@ -154,7 +156,12 @@ export function makeMap(points, { colours, nearest, onlook }) {
   const closer = h("button", { type: "button", class: "quiet", id: "map-closer", onclick: () => zoom(2) }, "Closer");
   const farther = h("button", { type: "button", class: "quiet", id: "map-farther", disabled: true, onclick: () => zoom(0.5) }, "Farther");
   const whole = h("button", { type: "button", class: "quiet", id: "map-whole", disabled: true, onclick: () => zoom(0) }, "Whole map");
-  const box = h("div", { class: "map-box" }, svg);
+  // Not on the drawing itself: one that listens for focus becomes a tab stop of its own in Chromium.
+  const follow = ({ target }) => {
+    const point = points[marks.indexOf(target)];
+    if (point && point !== seen.selected) select(point);
+  };
+  const box = h("div", { class: "map-box", onfocusin: follow }, svg);
   const element = h(
     "div",
     {},
@@ -183,8 +190,13 @@ export function describe({ feature, kind, tables }) {
   return `${feature}, ${kind}, ${where}`;
 }
 
+/** A cosine as it is written everywhere in this view. */
+export function round(cosine) {
+  return cosine.toFixed(2).replace("-", "\u2212").replace(/^\u22120\.00$/, "0.00");
+}
+
 function tell({ point, alike, sign }) {
-  return `${point.feature} ${number(alike, 2)}${sign < 0 ? " turned over" : ""}`;
+  return `${point.feature} ${round(alike)}${sign < 0 ? " turned over" : ""}`;
 }
 
 function nameOf({ feature, tables }) {
@@ -196,7 +208,10 @@ function drawMark(point, colours, isFirst) {
   return tint(mark, colourOf(point, colours));
 }
 
-function drawLine([x1, y1], { xy: [x2, y2], alike, sign, point }) {
+/** From the edge of one point to that of the other. */
+function drawLine(from, { xy, alike, sign, point }) {
+  const short = Math.min(0.4, MARK / Math.max(distance(from, xy), 1));
+  const [[x1, y1], [x2, y2]] = [short, 1 - short].map((part) => from.map((start, axis) => (start + part * (xy[axis] - start)).toFixed(1)));
   return s("line", { x1, y1, x2, y2, class: sign < 0 ? "turned" : null, "stroke-width": (1 + 2.5 * Math.max(0, alike)).toFixed(2), "data-to": point.feature });
 }
 
@@ -231,7 +246,7 @@ function findTowards(places, now, [dx, dy]) {
 
 /** Home and End: the first and the last name; a letter: the next name that begins with it. So every point can be reached. */
 function findByName(points, now, key) {
-  const order = points.map((_, i) => i).sort((a, b) => points[a].feature.localeCompare(points[b].feature));
+  const order = points.map((_, i) => i).sort((a, b) => BY_NAME.compare(points[a].feature, points[b].feature));
   if (key === "Home") return order[0];
   if (key === "End") return order.at(-1);
   if (key.length !== 1 || key === " ") return null;

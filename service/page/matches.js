@@ -4,6 +4,7 @@ import { get } from "./api.js";
 import { swatch } from "./colours.js";
 import { fill, h, latest, say, trouble } from "./dom.js";
 import { count, number, percent, signed } from "./format.js";
+import { round } from "./map.js";
 
 // What each piece of evidence looks at. Those of ODDS are added up; those of SHOWN are not.
 const ODDS = {
@@ -47,7 +48,7 @@ export function makeMatches(left, right, wish, colours) {
       "div",
       { class: "options" },
       h("label", {}, names, " names of columns count"),
-      h("label", { class: "least" }, "At least so sure: ", told, least),
+      h("label", { class: "least", for: "least" }, "At least so sure: ", told, least),
     ),
     result,
   );
@@ -65,11 +66,11 @@ async function askMatches(seen, wish, result) {
 }
 
 function showMatches(seen, { matches, unmatched }, least, result) {
-  const evidence = h("section", { id: "evidence", class: "evidence", "aria-label": "Evidence", "aria-live": "polite" });
+  const evidence = h("section", { id: "evidence", class: "evidence", "aria-label": "Evidence" });
   const same = (one) => one.left === seen.chosen?.left && one.right === seen.chosen?.right;
   // What had to be found out tells more than what is shared anyway.
   const first = matches.find(same) ?? matches.find(isFound) ?? matches[0];
-  const buttons = new Map(matches.map((match) => [match, makePair(seen, match, () => choose(match))]));
+  const buttons = new Map(matches.map((match) => [match, makePair(seen, match, () => (choose(match), say(tellEvidence(match))))]));
   function choose(match) {
     seen.chosen = match;
     for (const [each, button] of buttons) button.setAttribute("aria-pressed", String(each === match));
@@ -105,9 +106,9 @@ function makePair(seen, match, onclick) {
   return h(
     "button",
     { type: "button", class: "pair", "aria-pressed": "false", "aria-controls": "evidence", "aria-label": [`${match.left} and ${match.right}: ${sure} sure`, turned, unit].filter(Boolean).join(", "), "data-left": match.left, "data-right": match.right, onclick },
-    h("span", { class: "from" }, match.left),
+    h("span", { class: "from" }, breakable(match.left)),
     tie,
-    h("span", { class: "to" }, match.right),
+    h("span", { class: "to" }, breakable(match.right)),
     unit || turned ? h("span", { class: "unit small" }, [turned, unit].filter(Boolean).join("; ")) : null,
   );
 }
@@ -134,6 +135,17 @@ function showUnmatched(own, other, names, side) {
   return h("div", { id: `unmatched-${side}` }, h("p", { class: "small" }, words), names.length ? h("ul", { class: "tags" }, names.map((name) => h("li", { class: "tag" }, name))) : null);
 }
 
+/** A long name may be broken where its words end. */
+function breakable(name) {
+  return name.split(/(?<=[._\- ])/).flatMap((part) => [part, h("wbr")]);
+}
+
+/** In a sentence, for those who hear it. */
+function tellEvidence({ left, right, similarity, evidence }) {
+  const that = (speaks) => Object.keys(ODDS).filter((name) => speaks(evidence[name] ?? 0)).join(", ") || "nothing";
+  return `${left} and ${right}, ${percent(similarity)} sure. For it: ${that((value) => value > 0.05)}. Against it: ${that((value) => value < -0.05)}.`;
+}
+
 function showEvidence(seen, match) {
   const { left, right, evidence, sign, similarity } = match;
   const odds = Object.keys(ODDS).filter((name) => typeof evidence[name] === "number").map((name) => [name, evidence[name]]);
@@ -150,9 +162,9 @@ function showEvidence(seen, match) {
     h("h3", {}, `${left} and ${right}`),
     h("p", {}, h("b", {}, `${percent(similarity)} sure`), ` that both mean the same${sign < 0 ? ", turned over: the one falls as the other rises" : ""}.`, unit ? ` ${unit}.` : ""),
     odds.length ? null : h("p", { class: "note" }, `Both columns are the same feature, ${feature}: that was known beforehand, so nothing had to be weighed.`),
-    groups.map(([title, lines]) => (lines.length ? [h("h4", {}, title), lines.map(([name, value]) => showBar(name, ODDS[name], value, value / most, signed(value, 2), tellOdds(value)))] : null)),
+    groups.map(([title, lines]) => (lines.length ? [h("h4", {}, title), lines.map(([name, value]) => showBar(name, ODDS[name], value, value / most, tellSigned(value), tellOdds(value)))] : null)),
     odds.length && shown.length ? h("h4", {}, "Shown, not counted") : null,
-    odds.length ? shown.map(([name, value]) => showBar(name, SHOWN[name], value, value, number(value, 2), "from −1 to 1")) : null,
+    odds.length ? shown.map(([name, value]) => showBar(name, SHOWN[name], value, value, round(value), `from −1 to 1${name === "predictions" && sign < 0 ? ", and below 0 agrees, as one is turned over" : ""}`)) : null,
     odds.length ? h("p", { class: "note small" }, "Figures are logarithms of odds. They are added up, and weighed against every other partner that either column could have.") : null,
   ];
 }
@@ -164,10 +176,14 @@ function showBar(name, means, value, part, figure, words) {
   return h("div", { class: "proof", "data-evidence": name }, h("b", {}, name), bar, h("span", { class: "figure" }, figure), h("span", { class: "note small" }, `${means}; ${words}`));
 }
 
+function tellSigned(value) {
+  return (value > 0 ? "+" : "") + value.toFixed(1).replace("-", "\u2212");
+}
+
 /** Logarithms of odds as people say them. */
 function tellOdds(value) {
   const times = Math.exp(Math.abs(value));
   if (times < 1.05) return "as likely either way";
-  const often = times > MOST_TIMES ? "over a million" : number(times, 2);
+  const often = times > MOST_TIMES ? "over a million" : number(Number(times.toPrecision(2)));
   return `${often} times likelier if they ${value > 0 ? "are" : "are not"} the same`;
 }
