@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from model.bends import fit_bends, straighten
 from model.schema import Bins, Feature
 
 Floats = NDArray[np.float64]
@@ -47,6 +48,7 @@ def fit_bins(values: Floats, n_bins: int = N_BINS) -> Bins:
     less = below[np.searchsorted(distinct, knots, side="left")]
     mean, spread = fit_spread(values)
     return Bins(
+        bends=fit_bends(values, knots),
         values=tuple(knots.tolist()),
         atoms=tuple(np.isin(knots, heavy).tolist()),
         ranks=tuple(((at_most + less) / (2 * len(values))).tolist()),
@@ -148,10 +150,12 @@ def fit_shares(positions: Positions, n_values: int) -> tuple[float, ...]:
 class Axis:
     """How masses on knots are read, worked out once per feature: all of it is linear in the masses.
 
-    The distribution function stands at ``points`` (2K,) with heights ``mass @ to_heights`` (B, 2K). An
-    atom's mass is a jump at its knot; that of any other knot is spread half to each side (to the only
-    side at the ends), which is what hats do to values between knots. In pieces, from ``lows`` to
-    ``highs`` (P,) with ``mass @ to_pieces`` (B, P), an atom is a piece of width 0.
+    The distribution function stands at ``points`` (H,), two for each knot (before and after a jump) and one
+    for each bend, with heights ``mass @ to_heights`` (B, H). An atom's mass is a jump at its knot; that of any other
+    knot is spread half to each side (to the only side at the ends), which is what hats do to values between
+    knots, and along each side as the bends say. In pieces, from ``lows`` to ``highs`` (P,) with
+    ``mass @ to_pieces`` (B, P), an atom is a piece of width 0. ``after`` (K,): where among the points each knot's
+    second one stands. ``parts`` (P,): the share of its stretch between knots that each piece is.
     """
 
     knots: Floats
@@ -160,6 +164,8 @@ class Axis:
     lows: Floats
     highs: Floats
     to_pieces: Floats
+    after: NDArray[np.int64]
+    parts: Floats
 
 
 @lru_cache(maxsize=10_000)
@@ -173,16 +179,23 @@ def axis_of(bins: Bins) -> Axis:
     to_left[0], to_left[-1] = 0.0, 1.0
     before = np.zeros_like(spread)
     before[:, 1:] = (spread * (1.0 - to_left))[:, :-1] + (spread * to_left)[:, 1:]
-    steps = np.stack([before, jump], axis=-1).reshape(len(atoms), 2 * len(atoms))
-    points = np.repeat(knots, 2)
-    lows = np.concatenate([points[:1], points[:-1]])
-    is_jump = np.arange(len(points)) % 2 == 1
-    # Between two atoms nothing is ever spread; a knot that is no atom never jumps.
-    carries = np.where(is_jump, np.repeat(atoms, 2), True) & (is_jump | (lows < points))
-    between_atoms = np.zeros(len(points), dtype=bool)
-    between_atoms[2::2] = atoms[:-1] & atoms[1:]
-    keep = carries & ~between_atoms
-    return Axis(knots, points, np.cumsum(steps, axis=1), lows[keep], points[keep], steps[:, keep])
+    steps, points, parts, carries, after = [], [], [], [], []
+    for k, knot in enumerate(knots):
+        stretch = [bend for bend in bins.bends if k and knots[k - 1] < bend[0] < knot]
+        shares = np.diff([0.0, *(share for _, share in stretch), 1.0])
+        # Between two atoms nothing is ever spread; a knot that is no atom never jumps.
+        steps += [before[:, k] * share for share in shares] + [jump[:, k]]
+        points += [*(value for value, _ in stretch), knot, knot]
+        parts += [*shares, 1.0]
+        carries += [k > 0 and not (atoms[k - 1] and atoms[k])] * len(shares) + [bool(atoms[k])]
+        after.append(len(points) - 1)
+    ends, keep = np.asarray(points), np.asarray(carries)
+    lows = np.concatenate([ends[:1], ends[:-1]])
+    to_pieces = np.stack(steps, axis=1)
+    return Axis(
+        knots=knots, points=ends, to_heights=np.cumsum(to_pieces, axis=1), lows=lows[keep], highs=ends[keep],
+        to_pieces=to_pieces[:, keep], after=np.asarray(after), parts=np.asarray(parts)[keep],
+    )  # fmt: skip
 
 
 def read_quantiles(bins: Bins, probabilities: Floats, levels: Sequence[float] | Floats) -> Floats:
@@ -202,15 +215,28 @@ def read_quantiles(bins: Bins, probabilities: Floats, levels: Sequence[float] | 
 
 def read_heights(bins: Bins, probabilities: Floats, positions: Floats) -> tuple[Floats, Floats]:
     """How much of each row's distribution lies at or below its position (B,), and how much below it."""
-    heights = probabilities @ axis_of(bins).to_heights  # (B, 2K): before and after the jump at each knot
+    axis = axis_of(bins)
+    heights = probabilities @ axis.to_heights  # (B, H)
     rows = np.arange(len(heights))
     below = np.floor(positions).astype(np.int64)
-    after = heights[rows, 2 * below + 1]
-    following = heights[rows, np.minimum(2 * below + 2, heights.shape[1] - 1)]
-    part = positions - below
+    after = heights[rows, axis.after[below]]
+    # The first point of the next knot; above the last there is none.
+    following = heights[rows, np.maximum(axis.after[np.minimum(below + 1, len(axis.knots) - 1)] - 1, axis.after[below])]
+    part = _straighten(bins, below, positions - below)
     at_most: Floats = after + part * (following - after)
-    less: Floats = np.where(part > 0.0, at_most, heights[rows, 2 * below])
+    less: Floats = np.where(part > 0.0, at_most, heights[rows, axis.after[below] - 1])
     return at_most, less
+
+
+def _straighten(bins: Bins, below: NDArray[np.int64], part: Floats) -> Floats:
+    """Parts of the way from one knot to the next (B,), as shares of what lies between them."""
+    knots, straight = bins.values, part.copy()
+    for k in sorted({int(np.searchsorted(knots, value)) - 1 for value, _ in bins.bends}):
+        here, low, high = below == k, knots[k], knots[k + 1]
+        if here.any():
+            stretch = [bend for bend in bins.bends if low < bend[0] < high]
+            straight[here] = straighten(low + part[here] * (high - low), low, high, stretch)
+    return straight
 
 
 def read_quantile(bins: Bins, probabilities: Floats, level: float) -> Floats:

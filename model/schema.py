@@ -12,6 +12,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any, Literal, get_args
 
+from model.bends import Bend, check_bends
 from model.errors import FamilyError
 
 Kind = Literal["numeric", "ordinal", "categorical", "boolean", "datetime"]
@@ -28,7 +29,8 @@ class Bins:
 
     ``values`` ascend; ``atoms`` marks knots at which many rows sit exactly (ties, levels);
     ``ranks`` is the share of training rows below each knot, in [0, 1]. The network's expected value
-    is in units of ``spread`` from ``mean``.
+    is in units of ``spread`` from ``mean``. ``bends`` tell how rows lie between knots where that is not
+    evenly, see model.bends.
     """
 
     values: tuple[float, ...]
@@ -36,6 +38,7 @@ class Bins:
     ranks: tuple[float, ...]
     mean: float
     spread: float
+    bends: tuple[Bend, ...] = ()
 
     @property
     def edges(self) -> tuple[float, ...]:
@@ -160,6 +163,8 @@ def _feature_to_json(feature: Feature) -> dict[str, Any]:
     out: dict[str, Any] = {"name": feature.name, "kind": feature.kind}
     if feature.bins is not None:
         out["bins"] = {**asdict(feature.bins), "edges": feature.bins.edges}
+        if not feature.bins.bends:  # bundles of before have none: their features' fingerprint stays
+            del out["bins"]["bends"]
         out["date_only"] = feature.date_only
     else:
         out |= {"categories": feature.categories, "rare": feature.rare}
@@ -183,12 +188,16 @@ def feature_from_json(raw: Mapping[str, Any]) -> Feature:
 
 
 def _bins_from_json(raw: Mapping[str, Any]) -> Bins:
+    values = tuple(map(float, raw["values"]))
+    bends = tuple((float(value), float(share)) for value, share in raw.get("bends", ()))
+    check_bends(bends, values)
     return Bins(
-        values=tuple(map(float, raw["values"])),
+        values=values,
         atoms=tuple(map(bool, raw["atoms"])),
         ranks=tuple(map(float, raw["ranks"])),
         mean=float(raw["mean"]),
         spread=float(raw["spread"]),
+        bends=bends,
     )
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from model.answers import Prediction
 from model.calibration import Calibration
 from model.cells import show_word
-from model.codec import axis_of, tails, word_index
+from model.codec import Axis, axis_of, tails, word_index
 from model.requests import Columns
 from model.schema import Feature, Link
 
@@ -99,7 +99,7 @@ class RowAnswer:
 class Readout:
     """How a feature's answers are read in the unit of one column: numbers between ``lows`` and ``highs``,
     or one of ``choices``. ``steps`` says, for each knot, how much of the mass of the knot before and of its
-    own lies below it, whether that makes a piece, and whether the knot is an atom. ``asked`` is the question.
+    own lies below it, in which parts that makes pieces, and whether the knot is an atom. ``asked`` is the question.
     """
 
     feature: Feature
@@ -108,7 +108,7 @@ class Readout:
     highs: list[float]
     choices: list[Any]
     points: list[float]
-    steps: list[tuple[float, float, bool, bool]]
+    steps: list[tuple[float, float, tuple[float, ...], bool]]
     asked: NDArray[np.int64]
     calibration: Calibration | None = None
 
@@ -166,12 +166,14 @@ class Readout:
         """The distribution function before and after each knot, and the pieces between, as ``codec.Axis`` has them."""
         heights, pieces = [], []
         height = before = 0.0
-        for share, (of_before, of_own, is_piece, is_atom) in zip(mass, self.steps, strict=True):
+        for share, (of_before, of_own, parts, is_atom) in zip(mass, self.steps, strict=True):
             step = of_before * before + of_own * share
-            height += step
-            heights.append(height)
-            if is_piece:
-                pieces.append(step)
+            for part in parts:
+                height += part * step
+                heights.append(height)
+                pieces.append(part * step)
+            if not parts:
+                heights.append(height)
             if is_atom:
                 height += share
                 pieces.append(share)
@@ -198,11 +200,16 @@ def make_readout(feature: Feature, link: Link, index: int, calibration: Calibrat
     # What no atom holds is spread half to each side, at the ends to the only side.
     to_right = [0.0 if atom or k == last else 1.0 if k == 0 else 0.5 for k, atom in enumerate(atoms)]
     to_left = [0.0 if atom or k == 0 else 1.0 if k == last else 0.5 for k, atom in enumerate(atoms)]
-    steps = [
-        (to_right[k - 1] if k else 0.0, to_left[k], k > 0 and not (atoms[k - 1] and atoms[k]), atoms[k])
-        for k in range(len(atoms))
-    ]
+    steps = [(to_right[k - 1] if k else 0.0, to_left[k], _parts_below(axis, k), atoms[k]) for k in range(len(atoms))]
     return Readout(feature, link, lows, highs, [], axis.points.tolist(), steps, np.asarray([index]), calibration)
+
+
+def _parts_below(axis: Axis, k: int) -> tuple[float, ...]:
+    """The parts in which the stretch below a knot is filled; none where nothing ever lies there."""
+    if k == 0:
+        return ()
+    here = (axis.lows >= axis.knots[k - 1]) & (axis.highs <= axis.knots[k]) & (axis.lows < axis.highs)
+    return tuple(axis.parts[here].tolist())
 
 
 def _quantile(points: Sequence[float], heights: Sequence[float], level: float) -> float:

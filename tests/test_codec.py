@@ -1,5 +1,7 @@
 """Cells to positions and distributions back to values."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -7,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from model import codec
+from model.bends import check_bends
 from model.layout import hats
 from model.schema import Feature
 
@@ -78,6 +81,65 @@ def test_a_distribution_over_knots_reads_back_as_the_data_it_came_from(draw):
         assert near[0] <= codec.read_quantile(feature.knots, shares, level)[0] <= near[1]
     low, high = codec.read_interval(feature.knots, shares, 0.8)[0]
     assert np.mean((values >= low) & (values <= high)) == pytest.approx(0.8, abs=0.03)
+
+
+def long_tail():
+    """Most rows below 30, a few far out, as the mileage of cars once some are electric."""
+    rng = np.random.default_rng(3)
+    return np.concatenate([rng.normal(20, 4, 3000), 30 + rng.exponential(4.0, 200), rng.uniform(90, 110, 8)])
+
+
+def test_a_long_tail_is_filled_at_its_foot_as_its_rows_are():
+    values = long_tail()
+    feature = feature_of(values)
+    straight = replace(feature.knots, bends=())
+    shares = np.asarray([codec.fit_shares(codec.encode_numbers(feature, values), feature.n_values)])
+    truth = np.quantile(values, 0.98)
+    assert codec.read_quantile(feature.knots, shares, 0.98)[0] == pytest.approx(truth, abs=4.0)
+    assert codec.read_quantile(straight, shares, 0.98)[0] > truth + 20.0
+
+
+def test_rows_that_lie_evenly_between_knots_need_no_bends():
+    assert codec.fit_bins(np.random.default_rng(0).uniform(size=3000)).bends == ()
+    assert codec.fit_bins(np.repeat(np.arange(10.0), 30)).bends == ()
+
+
+@given(st.lists(st.floats(0.001, 1.0), min_size=16, max_size=16), st.floats(0.001, 0.999))
+@settings(deadline=None)
+def test_heights_are_the_inverse_of_quantiles_with_bends_too(weights, level):
+    feature = feature_of(long_tail())
+    assert feature.knots.bends
+    mass = np.asarray([weights]) / np.sum(weights)
+    value = codec.read_quantiles(feature.knots, mass, [level])[0]
+    position = np.interp(value, feature.knots.values, np.arange(feature.n_values))
+    at_most, less = codec.read_heights(feature.knots, mass, position)
+    assert less[0] - 1e-6 <= level <= at_most[0] + 1e-6
+
+
+def test_pieces_and_quantiles_tell_the_same_of_a_bent_distribution():
+    bins = codec.fit_bins(long_tail())
+    mass = np.random.default_rng(1).dirichlet(np.ones(len(bins.values)), size=5)
+    _, highs, pieces = codec.read_pieces(bins, mass)
+    heights = np.cumsum(pieces, axis=1)
+    assert codec.read_quantiles(bins, mass, heights[:, :-1])[:, ::3] == pytest.approx(np.tile(highs[:-1:3], (5, 1)))
+
+
+@pytest.mark.parametrize(
+    ("bends", "reason"),
+    [
+        (((0.0, 0.5),), "between two knots"),
+        (((1.0, 0.5),), "between two knots"),
+        (((0.5, 0.0),), "between two knots"),
+        (((0.5, 1.5),), "between two knots"),
+        (((9.0, 0.5),), "between two knots"),
+        (((0.5, 0.5), (0.4, 0.6)), "ascend"),
+        (((0.5, 0.5), (0.6, 0.4)), "ascend"),
+        (((0.5, float("nan")),), "between two knots"),
+    ],
+)
+def test_bends_that_cannot_be_are_refused(bends, reason):
+    with pytest.raises(ValueError, match=reason):
+        check_bends(bends, (0.0, 1.0, 2.0))
 
 
 def test_the_median_of_levels_is_a_level_and_pieces_are_its_atoms():

@@ -5,7 +5,7 @@ with few known cells are calibrated too. Axis letters: N rows, S columns, K valu
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -185,8 +185,9 @@ def _fit_narrow(asked: dict[int, _Asked], features: tuple[Feature, ...]) -> Floa
 def _is_skewed(feature: Feature) -> bool:
     """Whether a column has a long tail on one side: draws about its expected value would fall out of its range."""
     shares = np.asarray(feature.shares)[None]
-    mean, spread = codec.read_moments(feature.knots, shares)
-    median = codec.read_quantiles(feature.knots, shares, np.full((1, 1), 0.5))[:, 0]
+    knots = replace(feature.knots, bends=())  # a tail is long where its knots are far apart, however it is filled
+    mean, spread = codec.read_moments(knots, shares)
+    median = codec.read_quantiles(knots, shares, np.full((1, 1), 0.5))[:, 0]
     return bool(np.abs(mean - median)[0] > MOST_SKEW * spread[0])
 
 
