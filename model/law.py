@@ -123,7 +123,7 @@ def invert_patterns(covariance: Floats, patterns: NDArray[np.bool_]) -> Floats:
 
 def find_patterns(seen: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], Indices]:
     """The distinct rows (P, d), and which of them each row is (B,)."""
-    if (seen == seen[:1]).all():
+    if len(seen) == 1 or (seen == seen[:1]).all():
         return seen[:1], np.zeros(len(seen), dtype=np.int64)
     packed = np.ascontiguousarray(np.packbits(seen, axis=1))
     _, first, which = np.unique(packed.view(f"V{packed.shape[1]}").ravel(), return_index=True, return_inverse=True)

@@ -4,7 +4,7 @@ Everything is columns: a request is a mapping from column name to a list of cell
 Axis letters: B rows, S columns, Q questions, K values.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -12,11 +12,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from model.answers import FIXED, Imputation, Outputs, Prediction, n_choices, one_question, read_answer
+from model.answers import FIXED, Imputation, Outputs, Prediction, n_choices, read_answer
 from model.bundle import Bundle, read_bundle
 from model.cells import Reading, read_cells
 from model.errors import AskError, CellError, CellProblem
 from model.explain import Experts, Heard, explain_number, explain_value
+from model.holes import ask_holes, fill_row
 from model.onnx_names import ANSWERS, CONTRACT
 from model.requests import Cells, Columns, check_interval, check_lengths, nearest, tell_strangers, warn_of
 from model.schema import Feature, Link
@@ -25,6 +26,10 @@ from model.single import Readout, make_reader, make_readout, read_row
 
 # Rows are answered in pieces of about this many gates: memory then grows with the answers alone.
 MOST_GATES = 400_000
+# So many ways to read single answers are kept; links of tables that are registered anew are new ones.
+MOST_READOUTS = 20_000
+# Where the holes of a single row are.
+FIRST = np.zeros(1, dtype=np.int64)
 # Called between pieces of long work, for others to have a turn (or to end it by raising).
 Pause = Callable[[], None]
 
@@ -39,7 +44,7 @@ class Predictor:
         self._n_heads = count_heads(bundle)
         self._readers = {feature.name: make_reader(feature) for feature in self.schema.features}
         self._own_links = {feature.name: Link(feature.name, feature.name) for feature in self.schema.features}
-        self._readouts: dict[Link, Readout | None] = {}
+        self._readouts: dict[int, tuple[Link, Readout | None]] = {}
         self._links = {table.name: {link.column: link for link in table.links} for table in self.schema.tables}
 
     @classmethod
@@ -161,18 +166,22 @@ class Predictor:
         and where its cells sit; None: take the general way.
         """
         plain = read_row(row, links, self._readers)
-        readout = self._readout(link)
+        readout = self.readout_of(link)
         if not plain or readout is None:
             return None
         index = self.schema.index
         return readout, tuple(index[links[name].feature] for name in row), plain
 
-    def _readout(self, link: Link) -> Readout | None:
+    def readout_of(self, link: Link) -> Readout | None:
         """How single answers about a column are read, if they are."""
-        if link not in self._readouts:
+        known = self._readouts.get(id(link))  # by identity: to hash a link takes longer than to read an answer
+        if known is None:
+            if len(self._readouts) >= MOST_READOUTS:
+                self._readouts.clear()
             at = self.schema.index[link.feature]
-            self._readouts[link] = make_readout(self.feature_of(link), link, at, self.bundle.calibration)
-        return self._readouts[link]
+            known = (link, make_readout(self.feature_of(link), link, at, self.bundle.calibration))
+            self._readouts[id(link)] = known  # the link is kept with it, so its identity stays its own
+        return known[1]
 
     def ask_singles(
         self, columns: tuple[int, ...], rows: Sequence[Sequence[float]], asked: NDArray[np.int64]
@@ -197,13 +206,19 @@ class Predictor:
         explain: bool = False,
         unknown: Literal["refuse", "ignore"] = "refuse",
         pause: Pause | None = None,
+        brief: bool = False,
     ) -> Imputation:
-        """Answer every missing cell of the wanted columns (default: all of the table's, or of the rows')."""
+        """Answer every missing cell of the wanted columns (default: all of the table's, or of the rows'). ``brief``:
+        medians and distributions will not be looked at, and need not be there.
+        """
         check_interval(interval)
         links, cells, holes = self.find_holes(columns, table=table, links=links, which=which, unknown=unknown)
+        if len(cells.positions) == 1 and not explain:
+            row = fill_row(self, cells, {name: links[name] for name in holes}, interval, brief)
+            return Imputation(dict.fromkeys(holes, FIRST), row, cells.warnings)
         rows: dict[str, NDArray[np.int64]] = {}
         filled: dict[str, Prediction] = {}
-        for name, where, outputs in self._ask_holes(cells, holes, links, explain, pause):
+        for name, where, outputs in ask_holes(self, cells, holes, links, explain=explain, pause=pause):
             rows[name] = where
             those = cells if len(where) == len(cells.positions) else cells.rows(where)
             filled[name] = self.read(outputs, links[name], those, interval, explain)
@@ -224,38 +239,17 @@ class Predictor:
         named = links is not None or table is not None
         links = self.links(table) if links is None else links
         wanted = list(which) if which is not None else list(links) if named else [c for c in columns if c in links]
-        links = {**links, **{name: self.resolve(name, links) for name in wanted}}
+        if which is not None:
+            links = {**links, **{name: self.resolve(name, links) for name in wanted}}
         cells = self.encode(columns, links, unknown, table)
         return links, cells, cells.find_holes(wanted)
-
-    def _ask_holes(
-        self,
-        cells: Cells,
-        holes: Mapping[str, NDArray[np.bool_]],
-        links: Mapping[str, Link],
-        explain: bool,
-        pause: Pause | None,
-    ) -> Iterator[tuple[str, NDArray[np.int64], Outputs]]:
-        """Ask for the holes and nothing else: rows with the same holes together if they are all alike,
-        else column by column. Each answer holds one question.
-        """
-        asked = {name: self.schema.index[links[name].feature] for name in holes}
-        masks = np.stack(list(holes.values()), axis=1) if holes else np.empty((0, 0), dtype=bool)
-        if len(masks) and (masks == masks[0]).all():
-            outputs = self.ask(cells, list(asked.values()), explain=explain, pause=pause)
-            every = np.arange(len(masks))
-            yield from ((name, every, one_question(outputs, q)) for q, name in enumerate(asked))
-            return
-        for name, mask in holes.items():
-            where = np.flatnonzero(mask)
-            yield name, where, self.ask(cells.rows(where), [asked[name]], explain=explain, pause=pause)
 
     def resolve(self, name: str, links: Mapping[str, Link]) -> Link:
         """What is asked for: a column of the table, or a feature that the table does not have."""
         if name in links:
             return links[name]
         if name in self.schema.index:
-            return Link(name, name)
+            return self._own_links[name]
         raise CellError([CellProblem(None, name, f"there is no such column{nearest(name, links)}")])
 
     def _indices(self, links: Sequence[Link]) -> NDArray[np.int64]:
@@ -269,7 +263,7 @@ class Predictor:
         self, outputs: Outputs, link: Link, cells: Cells, interval: float | None = None, explain: bool = False
     ) -> Prediction:
         """The answer to the only question of ``outputs``, asked of ``cells``."""
-        readout = self._readout(link) if len(cells.positions) == 1 and not explain else None
+        readout = self.readout_of(link) if len(cells.positions) == 1 and not explain else None
         if readout is not None:
             n_observed = cells.count_in_row(self.schema.index[link.feature])
             logits, point = outputs["logits"][0, 0].tolist(), float(outputs["point"][0, 0])

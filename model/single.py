@@ -129,6 +129,12 @@ class Readout:
         chosen = max(range(n_choices), key=mass.__getitem__)
         return RowAnswer(self.choices[chosen], mass, mass[chosen])
 
+    def read_value(self, logits: list[float], point: float) -> RowAnswer:
+        """The same without a distribution, a median or an interval: of a number the expected value is all there is."""
+        if self.feature.kind != "numeric":
+            return self.read(logits, point, None, 0)
+        return RowAnswer(self._show(self._expect(point)), [])
+
     def answer(self, row: RowAnswer) -> Prediction:
         """The answer for one row in the form that those for many have."""
         return Prediction(
@@ -147,7 +153,7 @@ class Readout:
     def _read_number(self, mass: list[float], point: float, interval: float | None) -> RowAnswer:
         heights, pieces = self._cumulate(mass)
         bins = self.feature.knots
-        value = min(max(point * bins.spread + bins.mean, bins.values[0]), bins.values[-1])
+        value = self._expect(point)
         probability = None
         is_level = self.feature.kind == "ordinal"
         if is_level:
@@ -161,6 +167,11 @@ class Readout:
             ends = (self._show(low), self._show(high)) if self.link.scale > 0 else (self._show(high), self._show(low))
         median = self._show(_quantile(self.points, heights, 0.5))
         return RowAnswer(self._show(level if is_level else value), pieces, probability, median, ends)
+
+    def _expect(self, point: float) -> float:
+        """The expected value, as ``codec.read_point`` has it."""
+        bins = self.feature.knots
+        return min(max(point * bins.spread + bins.mean, bins.values[0]), bins.values[-1])
 
     def _cumulate(self, mass: list[float]) -> tuple[list[float], list[float]]:
         """The distribution function before and after each knot, and the pieces between, as ``codec.Axis`` has them."""

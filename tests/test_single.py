@@ -122,3 +122,22 @@ def test_a_fault_of_the_network_goes_to_all_who_asked(predictor):
         return await asyncio.gather(*asks, return_exceptions=True)
 
     assert all(isinstance(told, Exception) for told in asyncio.run(ask_all()))
+
+
+@pytest.mark.parametrize("interval", [None, 0.9])
+def test_the_holes_of_a_single_row_are_filled_as_those_of_many(predictor, interval):
+    rows = {"weight": [3504, 3504], "cylinders": [8, 8], "year": [None, None], "release_date": [None, None]}
+    one = {name: cells[:1] for name, cells in rows.items()}
+    many = predictor.impute(rows, which=["year", "mpg", "origin", "release_date"], interval=interval)
+    for brief in (False, True):
+        single = predictor.impute(one, which=["year", "mpg", "origin", "release_date"], interval=interval, brief=brief)
+        assert list(single.filled) == list(many.filled) == ["year", "mpg", "origin", "release_date"]
+        for name, answer in single.filled.items():
+            general = many.filled[name]
+            assert single.rows[name].tolist() == [0]
+            assert answer.values == pytest.approx(general.values[:1], rel=1e-5)
+            if interval is not None and general.interval is not None and name != "release_date":
+                assert answer.interval[0] == pytest.approx(general.interval[0], rel=1e-5)
+            if general.probability is not None:
+                assert answer.probability[0] == pytest.approx(general.probability[0], rel=1e-5)
+    assert predictor.impute({"mpg": [20]}, which=["mpg"]).filled == {}

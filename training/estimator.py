@@ -181,7 +181,7 @@ class TabglotImputer(OneToOneFeatureMixin, TransformerMixin, _Tabglot):  # type:
         """The rows with every hole filled by what is expected there."""
         check_is_fitted(self)
         frame = self._read(X, reset=False)
-        answer = self.predictor_.impute(self._columns(frame), table=TABLE)
+        answer = self.predictor_.impute(self._columns(frame), table=TABLE, brief=True)
         found = {self.names_.index(name): (rows, answer.filled[name].values) for name, rows in answer.rows.items()}
         return self._show(frame, found, X)
 

@@ -65,7 +65,9 @@ def impute_file(
                 return Answers(columns, added=dict.fromkeys(added, ()))
             # Without a column there would be no rows: one with nothing in it says as much.
             cells = _cells_of(columns) or {name: [None] * n_rows for name in plan.wanted[:1]}
-            told = ask.predictor.impute(cells, table=ask.table, links=plan.links, which=plan.wanted, unknown="ignore")
+            told = ask.predictor.impute(
+                cells, table=ask.table, links=plan.links, which=plan.wanted, unknown="ignore", brief=True
+            )
             filled = {n: (rows, told.filled[n].values) for n, rows in told.rows.items() if n not in added}
             return Answers(columns, filled, {name: told.filled[name].values for name in added})
 

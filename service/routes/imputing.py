@@ -106,7 +106,7 @@ def answer_impute(ask: ImputeAsk, served: Served, links: Mapping[str, Link], pau
         which = []
     filled = predictor.impute(
         columns, table=ask.table, links=own_links, which=which, interval=ask.interval, explain=ask.explain,
-        unknown=ask.unknown, pause=pause,
+        unknown=ask.unknown, pause=pause, brief=True,
     )  # fmt: skip
     rows, imputed = show_imputation(filled, ask.rows, links)
     metrics.IMPUTED.inc(len(imputed))

@@ -52,13 +52,13 @@ def wrap(predictor: Predictor) -> Fitted:
 
     def fill(rows: pd.DataFrame) -> pd.DataFrame:
         columns = read_columns(rows)
-        answer = predictor.impute(columns, table=TABLE)
+        answer = predictor.impute(columns, table=TABLE, brief=True)
         filled = {c: np.asarray(cells, dtype=object) for c, cells in columns.items()}
         for column, where in answer.rows.items():
             filled[column][where] = answer.filled[column].values
         return pd.DataFrame(filled)
 
-    return Fitted(fill, ready=lambda rows: partial(predictor.impute, read_columns(rows), table=TABLE))
+    return Fitted(fill, ready=lambda rows: partial(predictor.impute, read_columns(rows), table=TABLE, brief=True))
 
 
 def measure_trust(predictor: Predictor, case: Case) -> tuple[float, float, float]:
