@@ -17,6 +17,10 @@ test: $(VENV)/.dev browser check
 browser: $(VENV)/.dev
 	@$(BIN)/python -m tests.browser
 
+# The pictures in docs/screens, the page's weight and how long an answer takes.
+screenshots: $(VENV)/.dev browser var/bundles/cars
+	$(BIN)/python -m tests.screenshots
+
 check: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .

@@ -3,7 +3,6 @@
 `python -m tests.browser` installs it where that can be done without asking anybody, else says how.
 """
 
-import json
 import os
 import shutil
 import subprocess
@@ -30,6 +29,11 @@ FLAGS = (
     "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
     "--disable-background-networking", "--disable-component-update", "--disable-dev-shm-usage", "--hide-scrollbars",
 )  # fmt: skip
+# Roles that mean nothing without a name.
+NAMED = {
+    "button", "checkbox", "combobox", "Date", "DateTime", "image", "img", "link", "listbox", "meter", "progressbar",
+    "progressIndicator", "radio", "region", "searchbox", "slider", "spinbutton", "tab", "textbox",
+}  # fmt: skip
 PATIENCE = 30.0
 # A file from elsewhere, dragged over an element and let go.
 DROP = """
@@ -54,17 +58,18 @@ class Browser:
         options.binary_location = str(program)
         for flag in (*FLAGS, f"--user-data-dir={folder / 'profile'}"):
             options.add_argument(flag)
-        options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+        options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
         self.driver = webdriver.Chrome(options=options, service=Service(executable_path=str(driver)))
         self.tell("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(self.downloads))
         self.look()
+        self._n_opened = 0
 
     def close(self) -> None:
         self.driver.quit()
 
     def tell(self, command: str, **parameters: Any) -> Any:
         """A command of the DevTools protocol."""
-        return self.driver.execute_cdp_cmd(command, parameters)  # type: ignore[no-untyped-call]
+        return self.driver.execute_cdp_cmd(command, parameters)
 
     def look(self, width: int = 1280, height: int = 900, scheme: str = "light") -> None:
         """From now on through a window of this size, in a light or dark scheme."""
@@ -76,10 +81,10 @@ class Browser:
     # Going
 
     def open(self, url: str, view: str = "try") -> None:
-        """Load the page anew at one of its views, and wait until it stands still. The logs begin here."""
-        self.driver.get("about:blank")  # or another #view of the same page would be no new page
-        self.forget_logs()
-        self.driver.get(f"{url}/#/{view}")
+        """Load the page anew at one of its views, and wait until it stands still. The console begins here."""
+        self.complaints()
+        self._n_opened += 1  # or another #view of the same page would be no new page
+        self.driver.get(f"{url}/?{self._n_opened}#/{view}")
         self.wait_until_shown()
 
     def go(self, view: str) -> None:
@@ -107,7 +112,7 @@ class Browser:
         return found
 
     def run(self, script: str, *arguments: Any) -> Any:
-        return self.driver.execute_script(script, *arguments)  # type: ignore[no-untyped-call]
+        return self.driver.execute_script(script, *arguments)
 
     def wait_for(self, what: str, condition: Callable[[], T], seconds: float = PATIENCE) -> T:
         """What the condition gives as soon as that is true; says what was waited for, and what is seen instead."""
@@ -121,7 +126,7 @@ class Browser:
             if time.monotonic() > deadline:
                 seen = self.driver.find_element(By.TAG_NAME, "body").text
                 raise AssertionError(f"waited in vain for {what}; the page says:\n{seen}\n{self.complaints()}")
-            time.sleep(0.02)
+            time.sleep(0.03)
 
     def wait_for_text(self, text: str, css: str = "main") -> None:
         self.wait_for(f"{text!r} in {css}", lambda: text in self.text(css))
@@ -137,6 +142,10 @@ class Browser:
 
     def point_at(self, element: WebElement) -> None:
         ActionChains(self.driver).move_to_element(element).perform()
+
+    def drag(self, element: WebElement, right: int) -> None:
+        """From its middle by so many pixels."""
+        ActionChains(self.driver).move_to_element(element).click_and_hold().move_by_offset(right, 0).release().perform()
 
     def put(self, element: WebElement, text: str) -> None:
         """Type over what a field holds."""
@@ -162,30 +171,22 @@ class Browser:
 
     # What only the browser knows
 
-    def forget_logs(self) -> None:
-        for kind in ("browser", "performance"):
-            self.driver.get_log(kind)  # type: ignore[no-untyped-call]
-
     def complaints(self) -> list[str]:
         """Errors and warnings on the console, violations of the page's policy among them; since the last look."""
         entries = self.driver.get_log("browser")  # type: ignore[no-untyped-call]
         return [entry["message"] for entry in entries if entry["level"] in ("SEVERE", "WARNING")]
 
     def requested(self) -> list[str]:
-        """All addresses asked for since the last look."""
-        entries = self.driver.get_log("performance")  # type: ignore[no-untyped-call]
-        messages = [json.loads(entry["message"])["message"] for entry in entries]
-        return [m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"]
+        """All addresses asked for since the page was opened; what its policy forbids is among the complaints."""
+        kinds = "[...performance.getEntriesByType('navigation'), ...performance.getEntriesByType('resource')]"
+        found: list[str] = self.run(f"return {kinds}.map(({{ name }}) => name)")
+        return found
 
     def nameless(self) -> list[str]:
         """Controls and pictures that a screen reader could not name: the browser's own tree is asked."""
-        named = {
-            "button", "checkbox", "combobox", "Date", "DateTime", "img", "image", "link", "listbox", "meter", "progressIndicator",
-            "progressbar", "radio", "searchbox", "slider", "spinbutton", "tab", "textbox",
-        }  # fmt: skip
         nodes = [node for node in self.tell("Accessibility.getFullAXTree")["nodes"] if not node["ignored"]]
         roles = [(node["role"]["value"], node.get("name", {}).get("value", "")) for node in nodes]
-        return [role for role, name in roles if role in named and not name.strip()]
+        return [role for role, name in roles if role in NAMED and not name.strip()]
 
 
 def find_programs() -> tuple[str | None, str | None]:
@@ -200,17 +201,22 @@ def is_there() -> bool:
 
 def install() -> None:
     """By apt-get, if it is there and may be used; else say in one line what to do."""
-    if is_there():
-        return
-    is_root = os.geteuid() == 0
-    may = is_root or (shutil.which("sudo") and subprocess.run(["sudo", "-n", "true"], check=False, capture_output=True).returncode == 0)
-    if shutil.which("apt-get") and may:
+    if not is_there() and shutil.which("apt-get") and (root := become_root()) is not None:
         print("installing Chromium for the page's tests", flush=True)
-        apt = [*([] if is_root else ["sudo", "-n"]), "env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-qq", "-o", "Dpkg::Use-Pty=0"]
+        apt = [*root, "env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-qq", "-o", "Dpkg::Use-Pty=0"]
         for args in (["update"], ["install", "-y", "--no-install-recommends", *PACKAGES]):
             subprocess.run([*apt, *args], check=False, stdout=subprocess.DEVNULL)
     if not is_there():
         print(f"no Chromium: the page's tests will be skipped. To have them: {INSTALL}", file=sys.stderr)
+
+
+def become_root() -> list[str] | None:
+    """What to put before a command that only root may run; None if there is no way."""
+    if os.geteuid() == 0:
+        return []
+    sudo = ["sudo", "-n"]
+    is_able = shutil.which("sudo") and subprocess.run([*sudo, "true"], check=False, capture_output=True).returncode == 0
+    return sudo if is_able else None
 
 
 if __name__ == "__main__":

@@ -2,13 +2,17 @@
 
 import gzip
 import re
+import shutil
+import subprocess
+import sys
+import zipfile
 from pathlib import Path
 
 import httpx
 import pytest
 
 from service.routes.page import FOLDER, HOME, MEDIA_TYPES
-from tests.server import running
+from tests.server import ROOT, running
 from tests.test_operations import check_problem
 
 KEY = "page-key-55"
@@ -137,7 +141,9 @@ def test_no_file_of_the_page_leads_to_another_host(path):
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_no_file_of_the_page_makes_markup_or_code_of_text(path):
     text = path.read_text(encoding="utf-8")
-    assert not re.findall(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|javascript:", text)
+    assert not re.findall(
+        r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|javascript:", text
+    )
     assert not re.findall(r"<script(?![^>]*\bsrc=)|\son\w+=|\sstyle=", text if path.suffix == ".html" else "")
 
 
@@ -154,3 +160,16 @@ def test_every_file_is_reached_from_the_page_and_every_file_it_needs_is_there():
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_every_file_is_read_in_a_sitting(path):
     assert len(path.read_text(encoding="utf-8").splitlines()) < 300
+
+
+def test_a_package_that_is_built_has_every_file_of_the_page(tmp_path):
+    for name in ("model", "service", "training"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, tmp_path)
+    build = [sys.executable, "-m", "pip", "wheel", ".", "--no-deps", "--no-build-isolation", "--wheel-dir", "built"]
+    answer = subprocess.run(build, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert answer.returncode == 0, answer.stderr
+    (built,) = (tmp_path / "built").iterdir()
+    with zipfile.ZipFile(built) as wheel:
+        assert {f"service/page/{path.name}" for path in FILES} <= set(wheel.namelist())
