@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 .PHONY: run test browser check bench studies screenshots clean
 
 run: $(VENV)/.demo var/bundles/cars
-	@echo "Serving the demo on http://127.0.0.1:8000 (docs: /docs). In another terminal:"
+	@echo "Serving the demo: open http://127.0.0.1:8000 in a browser (the API: /docs). Or, in another terminal:"
 	@echo "  curl -s localhost:8000/predict -d '{\"target\": \"mpg\", \"rows\": [{\"weight\": 3504, \"cylinders\": 8}]}'"
 	@$(BIN)/python -m service --bundle var/bundles/cars
 
