@@ -9,6 +9,7 @@ import numpy as np
 
 from model import codec
 from model.bundle import Bundle
+from model.examples import MOST_EXAMPLES, rescale_examples
 from model.portraits import MOST_WORDS, N_QUANTILES, N_REPEATS, N_STATISTICS, Portrait, Sample
 from model.schema import Feature, Link
 
@@ -27,6 +28,10 @@ def portrait_of(bundle: Bundle, links: Mapping[str, Link]) -> Portrait:
     kept = [k for k, partner in enumerate(best.partners) if int(partner) in at]
     scales = np.asarray([[link.scale, link.offset] for link in columns.values()])
     quantiles = (best.quantiles[order] - scales[:, 1:]) / scales[:, :1]
+    examples = [
+        rescale_examples(best.examples[i], int(best.distinct[i]), link.scale, link.offset)
+        for i, link in zip(order, columns.values(), strict=True)
+    ]
     return replace(
         best,
         columns=tuple(columns),
@@ -35,6 +40,8 @@ def portrait_of(bundle: Bundle, links: Mapping[str, Link]) -> Portrait:
         repeats=best.repeats[order],
         quantiles=np.sort(quantiles, axis=1),
         shares=best.shares[order],
+        examples=np.asarray([values for values, _ in examples]).reshape(-1, MOST_EXAMPLES),
+        distinct=np.asarray([count for _, count in examples], dtype=np.int64),
         partners=np.asarray([at[int(best.partners[k])] for k in kept], dtype=np.int64),
         dependence=best.dependence[order][:, kept],
         known=best.known[order][:, kept],
@@ -60,6 +67,8 @@ def _from_schema(features: Sequence[Feature]) -> Portrait:
         repeats=np.zeros((n, N_REPEATS)),
         quantiles=quantiles,
         shares=shares,
+        examples=np.zeros((n, MOST_EXAMPLES)),
+        distinct=np.zeros(n, dtype=np.int64),
         partners=np.zeros(0, dtype=np.int64),
         dependence=np.zeros((n, 0, N_STATISTICS)),
         known=np.zeros((n, 0)),

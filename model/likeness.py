@@ -16,7 +16,7 @@ from model.portraits import N_REPEATS, Portrait
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 # The same column's distribution may move from table to table: hardly (halves of one table) or far (other times, other
-# places). How far is learnt from the columns that are shared.
+# places). How far is learnt (model.moving).
 MOVES = np.asarray([0.02, 0.05, 0.12, 0.3])
 # The same column differs so much in each of the figures of its repeats.
 USUAL_REPEATS = np.asarray([0.3, 0.3, 0.15, 0.15, 0.15])
@@ -33,6 +33,23 @@ MOST_COMPARED = 40
 
 
 @dataclass(frozen=True, slots=True)
+class Distances:
+    """How far apart the distributions of every pair of columns are, from 0 to 1, (L, R): ``plain`` as they are,
+    ``shape`` in units of their own.
+
+    ``chance``: how much of it is chance; ``power``: how distances of any two columns pile up near 1. ``numbers``: both
+    columns are; ``words``: both are. A pair of a number and a word says nothing.
+    """
+
+    plain: Floats
+    shape: Floats
+    chance: Floats
+    power: Floats
+    numbers: NDArray[np.bool_]
+    words: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
 class Values:
     """How much likelier the values are if two columns are the same than if not, (L, R): kept, in another unit."""
 
@@ -40,26 +57,37 @@ class Values:
     rescaled: Floats
 
 
-def compare_values(
-    left: Portrait, right: Portrait, rows: Integers, columns: Integers, *, chance: float, moves: Floats
-) -> Values:
-    """Of every pair of columns; a pair of a number and a word says nothing."""
-    kept, rescaled = np.ones((len(rows), len(columns))), np.zeros((len(rows), len(columns)))
+def measure_distances(
+    left: Portrait, right: Portrait, rows: Integers, columns: Integers, *, chance: float
+) -> Distances:
+    """Of every pair of columns."""
+    mine, theirs = (
+        np.asarray([side.words[c] is not None for c in which], dtype=bool)
+        for side, which in ((left, rows), (right, columns))
+    )
+    words = mine[:, None] & theirs
     plain = _distances(left.quantiles[rows], right.quantiles[columns])
-    shape = _distances(_own_units(left.quantiles[rows]), _own_units(right.quantiles[columns]))
-    power = _usual_power(left, right)
-    for i, a in enumerate(rows):
-        for j, b in enumerate(columns):
-            mine, theirs = left.words[a], right.words[b]
-            if mine is None and theirs is None:
-                kept[i, j] = _odds(plain[i, j], chance, moves, power)
-                rescaled[i, j] = _odds(shape[i, j], chance, moves, 0.0)
-            elif mine is None or theirs is None:
-                rescaled[i, j] = 1.0
-            else:
-                distance = _word_distance(left, int(a), right, int(b))
-                kept[i, j] = _odds(distance, chance * len(mine), moves, MOST_POWER)
-    return Values(kept, rescaled)
+    for i, j in np.argwhere(words):
+        plain[i, j] = _word_distance(left, int(rows[i]), right, int(columns[j]))
+    counts = np.asarray([len(left.words[a] or ()) for a in rows])[:, None]
+    return Distances(
+        plain=plain,
+        shape=_distances(_own_units(left.quantiles[rows]), _own_units(right.quantiles[columns])),
+        chance=chance * np.where(words, counts, 1.0),
+        power=np.where(words, MOST_POWER, _usual_power(left, right)),
+        numbers=~mine[:, None] & ~theirs,
+        words=words,
+    )
+
+
+def compare_values(distances: Distances, moves: Floats) -> Values:
+    """Of every pair of columns, if the same column's distribution moves as far as ``moves`` tells (see ``MOVES``)."""
+    kept = _odds(distances.plain, distances.chance, moves, distances.power)
+    rescaled = _odds(distances.shape, distances.chance, moves, np.zeros_like(distances.power))
+    return Values(
+        np.where(distances.numbers | distances.words, kept, 1.0),
+        np.where(distances.numbers, rescaled, np.where(distances.words, 0.0, 1.0)),
+    )
 
 
 def _usual_power(left: Portrait, right: Portrait) -> float:
@@ -74,29 +102,18 @@ def _usual_power(left: Portrait, right: Portrait) -> float:
     return min(max(-1.0 / mean - 1.0, LEAST_POWER), MOST_POWER) if mean < 0.0 else MOST_POWER
 
 
-def weigh_moves(left: Portrait, right: Portrait, shared: Sequence[tuple[int, int]], chance: float) -> Floats:
-    """How likely each of ``MOVES`` is, from how far shared columns have moved."""
-    logs = np.zeros(len(MOVES))
-    for a, b in shared:
-        mine, theirs = left.words[a], right.words[b]
-        if mine is None and theirs is None:
-            logs += np.log(_moved(float(_distances(left.quantiles[[a]], right.quantiles[[b]])[0, 0]), chance))
-        elif mine is not None and theirs is not None:
-            logs += np.log(_moved(_word_distance(left, a, right, b), chance * len(mine)))
-    weights = np.exp(logs - logs.max())
-    return np.asarray(weights / weights.sum())
+def move(distances: Floats, chance: Floats) -> Floats:
+    """The density of distances for the same column, for each of ``MOVES`` on the last axis: Student's, with 4 degrees
+    of freedom.
+    """
+    variance = chance[..., None] / 2 + np.square(MOVES)
+    return np.asarray(0.75 / np.sqrt(variance) * (1.0 + np.square(distances)[..., None] / variance / 4.0) ** -2.5)
 
 
-def _moved(distance: float, chance: float) -> Floats:
-    """The density of a distance for the same column, for each of ``MOVES``: Student's, with 4 degrees of freedom."""
-    variance = chance / 2 + np.square(MOVES)
-    return np.asarray(0.75 / np.sqrt(variance) * (1.0 + distance * distance / variance / 4.0) ** -2.5)
-
-
-def _odds(distance: float, chance: float, moves: Floats, power: float) -> float:
-    """How much likelier a distance of two distributions (0 to 1) is for the same column than for any two."""
-    any_two = BY_CHANCE + (1.0 - BY_CHANCE) * (power + 1.0) * distance**power
-    return float(np.dot(moves, _moved(distance, chance)) / any_two)
+def _odds(distances: Floats, chance: Floats, moves: Floats, power: Floats) -> Floats:
+    """How much likelier distances of two distributions (0 to 1) are for the same column than for any two."""
+    any_two = BY_CHANCE + (1.0 - BY_CHANCE) * (power + 1.0) * distances**power
+    return np.asarray(move(distances, chance) @ moves / any_two)
 
 
 def _distances(mine: Floats, theirs: Floats) -> Floats:

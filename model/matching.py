@@ -17,7 +17,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model.company import Speaker, compare_dependence, compare_pairs, orient
-from model.likeness import Values, compare_levels, compare_names, compare_repeats, compare_values, weigh_moves
+from model.equality import compare_equal
+from model.likeness import (
+    Values,
+    compare_levels,
+    compare_names,
+    compare_repeats,
+    compare_values,
+    measure_distances,
+)
+from model.moving import MOST_KEPT, learn_kept, learn_moves, weigh_moves
+from model.pairing import soften
 from model.portraits import LEAST_ROWS, N_ORDERS, TURNED, Portrait
 
 Floats = NDArray[np.float64]
@@ -133,10 +143,8 @@ class Task:
     def solve(self) -> dict[str, Floats]:
         """The parts of the evidence, each (L, R, T); pairs that emerge speak for further ones, round by round."""
         w = self.weights
-        moves = weigh_moves(self.left, self.right, [(s.left, s.right) for s in self.shared], self.chance)
-        values = compare_values(self.left, self.right, self.rows, self.columns, chance=self.chance, moves=moves)
         parts = {
-            "values": self._weigh_values(values, self._learn_kept(values)),
+            **self._compare_values(),
             "repeats": w.repeats * compare_repeats(self.left, self.right, self.rows, self.columns, w.freedom)
             + w.levels * np.maximum(compare_levels(self.left, self.right, self.rows, self.columns), w.least_levels),
             "shared": w.shared * self.compare_company(self.shared),
@@ -151,22 +159,23 @@ class Task:
             parts["company"] = w.company * (self.compare_company(self._speakers(odds)) + self._swap(odds))
         return parts
 
+    def _compare_values(self) -> dict[str, Floats]:
+        """What the distributions of the values say, and what is added by those that are exactly equal."""
+        w = self.weights
+        here = self.left, self.right, self.rows, self.columns
+        distances, equal = measure_distances(*here, chance=self.chance), compare_equal(*here)
+        told = weigh_moves(self.left, self.right, [(s.left, s.right) for s in self.shared], self.chance)
+        values = compare_values(distances, learn_moves(told, distances, equal, self.feasible, w.kept))
+        both = Values(values.kept * equal, values.rescaled)
+        kept = learn_kept(both.kept, self.feasible, w.kept, MOST_KEPT - w.rescaled)
+        plain = self._weigh_values(values, kept)
+        return {"values": plain, "equal": self._weigh_values(both, kept) - plain}
+
     def _weigh_values(self, values: Values, kept: float) -> Floats:
         """What the values say if a share ``kept`` of the columns has kept them, (L, R, T)."""
         w = self.weights
         mixed = np.log(kept * values.kept + w.rescaled * values.rescaled + 1.0 - kept - w.rescaled)
         return np.repeat(w.values * mixed[:, :, None], 2, axis=2)
-
-    def _learn_kept(self, values: Values) -> float:
-        """The share of columns that have kept their values: those to which some column of the other table is near."""
-        w = self.weights
-        counts = np.maximum(self.feasible.sum(axis=1), 1)
-        near = np.where(self.feasible, values.kept, 0.0).sum(axis=1) / counts
-        kept = w.kept
-        for _ in range(20):
-            share = kept * near / (kept * near + 1.0 - kept)
-            kept = float(np.clip((share.sum() + w.kept) / (len(share) + 1.0), 0.02, 0.98 - w.rescaled))
-        return kept
 
     def _learn_drift(self, odds: Floats) -> float:
         """How far the dependence of two columns differs from that of their likely twins, beyond chance."""
@@ -262,14 +271,3 @@ class Task:
                 self.weights.freedom,
             )
         return np.where(apart[:, :, None], weight[:, :, None] * said, 0.0)
-
-
-def soften(scores: Floats, heat: float, threshold: float) -> Floats:
-    """One-to-one in the soft: how much of each column goes to each (L, R, T), with room to stay alone."""
-    odds = np.exp(np.clip((scores - threshold) / heat, -700.0, 100.0))
-    pairs = odds.sum(axis=2)
-    u, v = np.ones(pairs.shape[0]), np.ones(pairs.shape[1])
-    for _ in range(50):
-        u = 1.0 / (pairs @ v + 1.0)
-        v = 1.0 / (u @ pairs + 1.0)
-    return np.asarray(odds * u[:, None, None] * v[:, None])

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from model.examples import MOST_EXAMPLES
 from model.linking import N_STAYING, N_TURNING, Space
 from model.portraits import MOST_NUMBER, MOST_WORDS, N_QUANTILES, N_REPEATS, N_STATISTICS, Portrait
 from model.schema import Schema
@@ -55,6 +56,8 @@ class Linking:
             "repeats": portrait.repeats,
             "quantiles": portrait.quantiles,
             "shares": portrait.shares,
+            "examples": portrait.examples,
+            "distinct": portrait.distinct,
             "partners": portrait.partners,
             "dependence": portrait.dependence,
             "known": portrait.known,
@@ -82,9 +85,12 @@ def _unpack(schema: Schema, arrays: Mapping[str, NDArray[Any]], start: str) -> P
     columns = [_within(i, len(schema.features)) for i in own["columns"]]
     partners = np.asarray([_within(p, len(columns)) for p in own["partners"]], dtype=np.int64)
     s, p = len(columns), len(partners)
+    if "examples" not in own:  # a bundle fitted before there were any: nothing is known of equal values
+        own |= {"examples": np.zeros((s, MOST_EXAMPLES)), "distinct": np.zeros(s, dtype=np.int64)}
     shapes = {
         "words": (s, MOST_WORDS), "signed": (s,), "repeats": (s, N_REPEATS), "quantiles": (s, N_QUANTILES),
-        "shares": (s, MOST_WORDS), "dependence": (s, p, N_STATISTICS), "known": (s, p), "rows": (1,),
+        "shares": (s, MOST_WORDS), "examples": (s, MOST_EXAMPLES), "distinct": (s,),
+        "dependence": (s, p, N_STATISTICS), "known": (s, p), "rows": (1,),
     }  # fmt: skip
     for key, shape in shapes.items():
         if own[key].shape != shape:
@@ -103,11 +109,24 @@ def _unpack(schema: Schema, arrays: Mapping[str, NDArray[Any]], start: str) -> P
         repeats=np.clip(_floats(own["repeats"]), -MOST_FIGURE, MOST_FIGURE),
         quantiles=np.sort(np.clip(_floats(own["quantiles"]), -MOST_NUMBER, MOST_NUMBER), axis=1),
         shares=np.clip(_floats(own["shares"]), 0.0, 1.0),
+        examples=_rising(own["examples"], own["distinct"], f"{start}examples"),
+        distinct=own["distinct"].astype(np.int64),
         partners=partners,
         dependence=np.clip(_floats(own["dependence"]), -MOST_FIGURE, MOST_FIGURE),
         known=np.clip(_floats(own["known"]), 0.0, MOST_COUNTED),
         rows=int(own["rows"][0]),
     )
+
+
+def _rising(examples: NDArray[Any], distinct: NDArray[Any], name: str) -> NDArray[np.float64]:
+    """Examples as they must be: so many distinct values, rising, and within what is a number at all."""
+    drawn = np.arange(MOST_EXAMPLES) < distinct[:, None]
+    rises = np.diff(examples, axis=1) > 0.0
+    if (distinct < 0).any() or (distinct >= MOST_COUNTED).any() or not rises[drawn[:, 1:]].all():
+        raise ValueError(f"{name} are not distinct values in rising order")
+    if np.abs(examples).max(initial=0.0) > MOST_NUMBER:
+        raise ValueError(f"{name} hold a number beyond {MOST_NUMBER:g}")
+    return np.where(drawn, _floats(examples), 0.0)
 
 
 def _within(number: Any, size: int) -> int:

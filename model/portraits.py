@@ -1,7 +1,7 @@
 """The portrait of a table: how its columns are distributed and depend on each other, whatever they are called.
 
-All of it but ``quantiles`` and ``shares`` stays as it is when a column is renamed, its numbers are re-expressed by a
-rising function and its words are recoded; a falling function turns the signs of what is odd in the column.
+All of it but ``quantiles``, ``shares`` and ``examples`` stays as it is when a column is renamed, its numbers are
+re-expressed by a rising function and its words are recoded; a falling function turns the signs of what is odd in it.
 
 Axis letters: N rows, S columns, P partners, O orders, E statistics of a pair, W words.
 """
@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
+from model.examples import draw_examples
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -32,6 +34,7 @@ LEAST_TIES = 8
 MOST_NUMBER = 1e100
 LEAST_ROWS = 5
 N_REPEATS = 5
+NO_CELLS: Floats = np.zeros(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,8 @@ class Portrait:
     the column repeats its values, and where. ``dependence`` (S, P, E): how each column goes with each partner, the
     column numbers in ``partners``; ``known`` (S, P): in how many rows both are known. ``quantiles`` (S, N_QUANTILES)
     of numbers; ``shares`` (S, W) of words, most frequent first, or of a number's levels, rising, if it has few.
+    ``examples`` (S, MOST_EXAMPLES) of a number's values, rising, then zeros, of which so many are ``distinct`` (S,):
+    none of words, nor in bundles fitted before there were any.
     """
 
     columns: tuple[str, ...]
@@ -58,6 +63,8 @@ class Portrait:
     repeats: Floats
     quantiles: Floats
     shares: Floats
+    examples: Floats
+    distinct: Integers
     partners: Integers
     dependence: Floats
     known: Floats
@@ -82,6 +89,7 @@ def draw_portrait(samples: Mapping[str, Sample], first: Sequence[str] = ()) -> P
     dependence, counts = _relate(views, known, signed, partners)
     listed = [_list_words(cells, w, is_signed=bool(s)) for w, cells, s in zip(words, columns, signed, strict=True)]
     no_quantiles = np.zeros(N_QUANTILES)
+    drawn = [draw_examples(cells if w is None else NO_CELLS) for w, cells in zip(words, columns, strict=True)]
     return Portrait(
         columns=names,
         words=tuple(own for own, _ in listed),
@@ -89,6 +97,8 @@ def draw_portrait(samples: Mapping[str, Sample], first: Sequence[str] = ()) -> P
         repeats=np.stack([_repeat(columns[j], views[j] if signed[j] else None) for j in range(len(names))]),
         quantiles=np.stack([_quantiles(columns[j]) if w is None else no_quantiles for j, w in enumerate(words)]),
         shares=np.stack([np.pad(shares, (0, MOST_WORDS - len(shares))) for _, shares in listed]),
+        examples=np.stack([values for values, _ in drawn]),
+        distinct=np.asarray([count for _, count in drawn], dtype=np.int64),
         partners=partners,
         dependence=dependence,
         known=counts,
