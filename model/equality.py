@@ -18,8 +18,8 @@ from model.portraits import Portrait
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 LAST_LOT = np.uint64(2**64 - 1)
-# Beside the columns that have a value or not, half a column that has it and half one that has not: few tell little.
-UNSEEN = 0.5
+# Beside the columns that have a value or not, a tenth of one that has it, and of one that has not: few tell little.
+UNSEEN = 0.1
 LEAST_CHANCE, MOST_CHANCE = 0.01, 0.99
 # More values than this say no more: they stray together.
 MOST_COUNTED = 40.0
