@@ -83,7 +83,15 @@ _PAIR = {
     "right": "kilos",
     "similarity": 0.97,
     "sign": 1,
-    "evidence": {"encoding": 0.93, "values": -0.4, "repeats": 2.1, "shared": 9.5, "company": 14.2, "names": -0.8},
+    "evidence": {
+        "encoding": 0.93,
+        "values": -0.4,
+        "equal": 0.0,
+        "repeats": 2.1,
+        "shared": 9.5,
+        "company": 14.2,
+        "names": -0.8,
+    },
     "scale": 2.204623,
     "offset": 0.0,
 }
