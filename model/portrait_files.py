@@ -85,7 +85,7 @@ def _unpack(schema: Schema, arrays: Mapping[str, NDArray[Any]], start: str) -> P
     columns = [_within(i, len(schema.features)) for i in own["columns"]]
     partners = np.asarray([_within(p, len(columns)) for p in own["partners"]], dtype=np.int64)
     s, p = len(columns), len(partners)
-    if not {"examples", "distinct"} & set(own):  # a bundle fitted before there were any: nothing is known of equal values
+    if not {"examples", "distinct"} & set(own):  # fitted before there were any: nothing is known of equal values
         own |= {"examples": np.zeros((s, MOST_EXAMPLES)), "distinct": np.zeros(s, dtype=np.int64)}
     shapes = {
         "words": (s, MOST_WORDS), "signed": (s,), "repeats": (s, N_REPEATS), "quantiles": (s, N_QUANTILES),

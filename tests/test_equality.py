@@ -172,5 +172,5 @@ def test_examples_that_cannot_be_are_refused(predictor, spoil):
 def test_examples_and_their_number_come_together_or_not_at_all(predictor, missing):
     linking = predictor.bundle.linking
     arrays = {key: array for key, array in linking.to_arrays().items() if key != missing}
-    with pytest.raises(ValueError, match="distinct|examples"):
+    with pytest.raises(ValueError, match=r"distinct|examples"):
         linking_of(linking.schema, arrays)
