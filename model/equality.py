@@ -28,6 +28,8 @@ MOST_COUNTED = 40.0
 FIRMNESS, BY_CHANCE = 4.0, 0.01
 # So often the same column has no more in common than any two: its values are never the same twice, or all have them.
 NO_MORE = 0.6
+# The levels of a column that has few are anyone's: only from so many values on they count in full.
+LEAST_COUNTED = 16.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +102,13 @@ def _weigh(n: Floats, equal: Floats, chance: Floats) -> Floats:
 
     Different columns: a share near ``chance``, or now and then any. The same one: any share above it, or no more.
     """
+    full = np.minimum(1.0, n / LEAST_COUNTED)
     counted = np.minimum(1.0, MOST_COUNTED / np.maximum(n, 1.0))
     n, equal = n * counted, equal * counted
     near, free = (_log_beta_binomial(n, equal, mean, firm) for mean, firm in ((chance, FIRMNESS), (0.5, 2.0)))
     different = np.logaddexp(np.log1p(-BY_CHANCE) + near, np.log(BY_CHANCE) + free)
     more = _log_beta_binomial(n, equal, (1.0 + chance) / 2.0, 2.0)
-    return np.asarray(NO_MORE + (1.0 - NO_MORE) * np.exp(more - different))
+    return np.asarray((NO_MORE + (1.0 - NO_MORE) * np.exp(more - different)) ** full)
 
 
 def _log_beta_binomial(n: Floats, found: Floats, mean: Floats | float, firmness: float) -> Floats:
