@@ -109,7 +109,8 @@ def match_portraits(
     for i, j in zip(*linear_sum_assignment(best, maximize=True), strict=True):
         if best[i, j] > CANNOT / 2:
             way = int(ways[i, j])
-            evidence = {name: round(float(part[i, j, way]), 3) for name, part in parts.items()}
+            # Never -0.0.
+            evidence = {name: round(float(part[i, j, way]), 3) + 0.0 for name, part in parts.items()}
             names = left.columns[task.rows[i]], right.columns[task.columns[j]]
             matches.append(Match(*names, float(sure[i, j]), 1 - 2 * way, evidence))
     return sorted(matches, key=lambda match: -match.probability)
