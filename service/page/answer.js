@@ -13,7 +13,7 @@ export function showAnswer(told, row, interval) {
   return [
     h("h2", {}, told.target),
     h("p", { class: "value", id: "value" }, cell(one.value), " ", h("small", {}, describe(one, interval, isContinuous, isDate))),
-    warn(told.warnings),
+    warn(told.warnings.map((text) => text.replace(/, in row 0$/, ""))), // there is but one row
     isContinuous ? drawDistribution(one, told.target, interval, isDate) : showShares(inOrder(one, isNumber)),
     one.experts
       ? drawSum(one, row, { target: told.target, isDate, isNumber: isContinuous })

@@ -48,6 +48,8 @@ window.addEventListener("hashchange", () => {
     say(document.title);
   });
 });
+// A file that is let go beside its place would take the place of the page.
+for (const kind of ["dragover", "drop"]) window.addEventListener(kind, (event) => event.preventDefault());
 document.getElementById("key").addEventListener("click", () => askForKey().then(() => location.reload(), () => null));
 document.getElementById("key").hidden = !sessionStorage.getItem("tabglot-key");
 show();

@@ -34,6 +34,7 @@ export async function show(place) {
 async function openTable(body, picked) {
   const table = picked.value || undefined;
   const [columns, features] = await Promise.all([listColumns(table), listColumns()]);
+  if ((picked.value || undefined) !== table) return; // another one was picked meanwhile
   const own = new Set(columns.map((column) => column.feature));
   const others = table ? features.filter((feature) => !own.has(feature.column)) : [];
   const state = { table, columns, examples: 0 };

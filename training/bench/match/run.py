@@ -22,7 +22,7 @@ from training.bench.match.tables import NAMES, load
 from training.bench.match.valentine_peers import VALENTINE, list_missing
 from training.figures import Ledger, Record
 
-N_SEEDS = 3
+N_SEEDS = 10
 N_SHARED = (1, 2, 3)
 ENCODINGS = "ours_encodings"
 METHODS = (OURS, ENCODINGS, *PEERS, *VALENTINE)
