@@ -11,7 +11,8 @@ run: $(VENV)/.demo var/bundles/cars
 	@$(BIN)/python -m service --bundle var/bundles/cars
 
 test: $(VENV)/.dev browser check
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not alone"
+	$(BIN)/python -m pytest -m alone
 
 # The page's tests need Chromium; where it cannot be had they are skipped, unless CI=true.
 browser: $(VENV)/.dev

@@ -181,13 +181,14 @@ def axis_of(bins: Bins) -> Axis:
     before[:, 1:] = (spread * (1.0 - to_left))[:, :-1] + (spread * to_left)[:, 1:]
     steps, points, parts, carries, after = [], [], [], [], []
     for k, knot in enumerate(knots):
-        stretch = [bend for bend in bins.bends if k and knots[k - 1] < bend[0] < knot]
+        # Between two atoms nothing is ever spread, so nothing bends; a knot that is no atom never jumps.
+        is_spread = k > 0 and not (atoms[k - 1] and atoms[k])
+        stretch = [bend for bend in bins.bends if is_spread and knots[k - 1] < bend[0] < knot]
         shares = np.diff([0.0, *(share for _, share in stretch), 1.0])
-        # Between two atoms nothing is ever spread; a knot that is no atom never jumps.
         steps += [before[:, k] * share for share in shares] + [jump[:, k]]
         points += [*(value for value, _ in stretch), knot, knot]
         parts += [*shares, 1.0]
-        carries += [k > 0 and not (atoms[k - 1] and atoms[k])] * len(shares) + [bool(atoms[k])]
+        carries += [is_spread] * len(shares) + [bool(atoms[k])]
         after.append(len(points) - 1)
     ends, keep = np.asarray(points), np.asarray(carries)
     lows = np.concatenate([ends[:1], ends[:-1]])

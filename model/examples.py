@@ -13,6 +13,8 @@ Lots = NDArray[np.uint64]
 MOST_EXAMPLES = 256
 # Values that agree in so many digits are equal: cells that went through a fit come back a little rounded.
 N_DIGITS = 6
+# Of a column of which rounding leaves fewer distinct values than this share, nothing can be said.
+LEAST_TOLD = 0.9
 # Numbers beyond this are slips or codes; below that they are as good as zero.
 MOST_SIZE, LEAST_SIZE = 1e100, 1e-290
 # Constants of the mixing function splitmix64.
@@ -21,7 +23,10 @@ _ADDED, _FIRST, _SECOND = (np.uint64(x) for x in (0x9E3779B97F4A7C15, 0xBF58476D
 
 def draw_examples(cells: Floats) -> tuple[Floats, int]:
     """The examples of a column's known cells, rising, then zeros, (MOST_EXAMPLES,); how many distinct values it has."""
-    distinct = np.unique(round_off(cells[np.abs(cells) < MOST_SIZE]))
+    exact = np.unique(cells[np.abs(cells) < MOST_SIZE])
+    distinct = np.unique(round_off(exact))
+    if len(distinct) < LEAST_TOLD * len(exact):  # long numbers, such as identifiers: rounding makes them equal
+        distinct = distinct[:0]
     drawn = distinct[np.argsort(draw_lots(distinct), kind="stable")[:MOST_EXAMPLES]]
     return np.pad(np.sort(drawn), (0, MOST_EXAMPLES - len(drawn))), len(distinct)
 

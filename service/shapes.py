@@ -82,12 +82,13 @@ class SuspectRow(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class AuditAnswer(msgspec.Struct, forbid_unknown_fields=True):
-    """rows: those of a file that have such cells, among rows_in_all."""
+    """rows: those of a file that have such cells, among rows_in_all with cells_in_all known cells."""
 
     model: str
     cells: list[SuspectCell]
     warnings: list[str]
     rows_in_all: int | None = None
+    cells_in_all: int | None = None
     rows: list[SuspectRow] | None = None
 
 

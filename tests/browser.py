@@ -108,7 +108,10 @@ class Browser:
 
     def texts(self, css: str) -> list[str]:
         """The text of every such element, also of one that is scrolled out of sight."""
-        found: list[str] = self.run("return [...document.querySelectorAll(arguments[0])].map(e => e.textContent)", css)
+        script = (
+            "return [...document.querySelectorAll(arguments[0])].map(e => e.textContent.replaceAll('\\u00a0', ' '))"
+        )
+        found: list[str] = self.run(script, css)
         return found
 
     def run(self, script: str, *arguments: Any) -> Any:

@@ -1,5 +1,6 @@
 """Real parts: the demo's real tables, real fits, real files, a real browser; fitted and started once per run."""
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -20,6 +21,18 @@ from training.demo import write_demo
 
 # One thread in this process: commands that are started side by side need the other cores.
 torch.set_num_threads(1)
+
+
+def make_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], None]) -> Path:
+    """A folder that takes long to make, made once for all processes that run tests side by side."""
+    shared = factory.getbasetemp().parent if "PYTEST_XDIST_WORKER" in os.environ else factory.getbasetemp()
+    made = shared / f"{name}.made"
+    with (shared / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not made.exists():
+            make(shared / name)
+            made.touch()
+    return shared / name
 
 
 @pytest.fixture(scope="session")
@@ -60,10 +73,12 @@ cylinders = "ordinal"
 @pytest.fixture(scope="session")
 def small_bundle(small_family: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A quickly fitted bundle over three tables, through the command line."""
-    out = tmp_path_factory.mktemp("bundles") / "small"
-    answer = run_training("fit", str(small_family), "--out", str(out), "--epochs", "8")
-    assert answer.returncode == 0, answer.stderr
-    return out
+
+    def fit(out: Path) -> None:
+        answer = run_training("fit", str(small_family), "--out", str(out), "--epochs", "8")
+        assert answer.returncode == 0, answer.stderr
+
+    return make_once(tmp_path_factory, "small", fit)
 
 
 @pytest.fixture(scope="session")
@@ -131,20 +146,25 @@ def client(server: RunningServer) -> httpx.Client:
 @pytest.fixture(scope="session")
 def other_bundle(small_family: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same family, fitted with another seed: other answers under the same name."""
-    out = tmp_path_factory.mktemp("bundles") / "other"
-    answer = run_training("fit", str(small_family), "--out", str(out), "--epochs", "3", "--seed", "7")
-    assert answer.returncode == 0, answer.stderr
-    return out
+
+    def fit(out: Path) -> None:
+        answer = run_training("fit", str(small_family), "--out", str(out), "--epochs", "3", "--seed", "7")
+        assert answer.returncode == 0, answer.stderr
+
+    return make_once(tmp_path_factory, "other", fit)
 
 
 @pytest.fixture(scope="session")
 def demo_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder in which var/bundles/cars is the demo, as after `make run`."""
-    home = tmp_path_factory.mktemp("home")
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    answer = run_training("demo", "--out", "var/bundles/cars", "--quiet", cwd=home, env=environment)
-    assert answer.returncode == 0, answer.stderr
-    return home
+
+    def fit(home: Path) -> None:
+        home.mkdir()
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        answer = run_training("demo", "--out", "var/bundles/cars", "--quiet", cwd=home, env=environment)
+        assert answer.returncode == 0, answer.stderr
+
+    return make_once(tmp_path_factory, "home", fit)
 
 
 @pytest.fixture(scope="session")

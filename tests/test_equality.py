@@ -102,6 +102,11 @@ def test_what_differs_only_in_how_it_was_reckoned_is_equal():
     assert not np.signbit(round_off(np.asarray([-0.0])))[0]
 
 
+def test_identifiers_too_long_to_be_told_apart_give_no_examples():
+    assert draw_examples(np.arange(10_000_000.0, 10_000_900.0))[1] == 0
+    assert draw_examples(np.arange(100_000.0, 100_900.0))[1] == 900
+
+
 @pytest.mark.parametrize("huge", [1e200, np.inf, -np.inf])
 def test_numbers_beyond_all_measure_are_no_examples(huge):
     assert draw_examples(np.asarray([1.0, huge]))[1] == 1

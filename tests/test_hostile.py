@@ -14,6 +14,8 @@ import pytest
 from model.audit import audit
 from tests.server import RunningServer, running
 
+pytestmark = pytest.mark.alone
+
 BIG = 2**70
 
 

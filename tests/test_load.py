@@ -16,6 +16,8 @@ import pytest
 
 from tests.server import RunningServer, running
 
+pytestmark = pytest.mark.alone
+
 N_CLIENTS = 8
 SECONDS = 5.0
 BODY = json.dumps({"target": "mpg", "rows": [{"cylinders": 8, "weight": 3504}]}).encode()

@@ -24,6 +24,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from service import shapes
 from tests.server import ROOT, RunningServer, run_service, running, service_environment
 
+pytestmark = pytest.mark.alone
+
 ROW = {"cylinders": 8, "weight": 3504}
 ASK = {"target": "mpg", "rows": [ROW]}
 KEY, HASHED_KEY, ORIGIN = "first-key-77", "second-key-88", "https://page.example"

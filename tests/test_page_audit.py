@@ -82,7 +82,8 @@ def test_a_file_that_cannot_be_audited_is_refused_in_words(auditing, tmp_path):
     for content, words in (
         (b"weight,cylinders\n3504,8\nheavy,8\n", "row 2, column weight"),
         (b"weight,cylinders\n", "no rows"),
-        (b"a,b\n1,2\n", "No column of this file"),
+        (b"a,b\n1,2\n", "No table has columns of these names"),
+        (b"weight,mpg\n,\n", "There is no cell to look at"),
         (b"weight,cylinders\n3504,8,9\n", "line 2 of the CSV file"),
     ):
         (tmp_path / "file.csv").write_bytes(content)

@@ -66,7 +66,7 @@ def test_filled_cells_are_marked_each_with_how_sure_it_is(filling, demo_server, 
         if one["interval"]:
             assert list(map(read_number, sure.split(" to "))) == pytest.approx(one["interval"], rel=1e-3)
         else:
-            assert sure == f"{100 * one['probability']:.0f} %"
+            assert sure == ("> 99 %" if 0.995 < one["probability"] < 1 else f"{100 * one['probability']:.0f} %")
 
 
 def test_the_table_is_guessed_by_the_files_columns_and_can_be_changed(filling, cars):
@@ -151,15 +151,46 @@ def test_a_file_that_cannot_be_filled_is_refused_in_words(filling, tmp_path):
     for name, content, words in (
         ("notes.txt", b"weight\n1\n", "should end in .csv"),
         ("empty.csv", b"", "no bytes"),
-        ("no.parquet", b"not parquet at all", "not a Parquet file"),
         ("header.csv", b"weight,horsepower\n", "no rows"),
-        ("foreign.csv", b"a,b\n1,2\n", "nothing to go by"),
         ("ragged.csv", b"weight,cylinders\n3504,8,9\n", "line 2 of the CSV file"),
     ):
         (tmp_path / name).write_bytes(content)
         filling.give_file(tmp_path / name)
         filling.wait_for_text(words)
         assert not re.search(r"undefined|\[object|NaN", filling.text())
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "first", "then"),
+    [
+        ("no.parquet", b"not parquet at all", "The names of its columns are not read here", "not a Parquet file"),
+        ("foreign.csv", b"a,b\n1,2\n", "No table has columns of these names", "nothing to go by"),
+    ],
+)
+def test_a_file_whose_table_cannot_be_seen_waits_for_the_choice(filling, tmp_path, name, content, first, then):
+    (tmp_path / name).write_bytes(content)
+    filling.give_file(tmp_path / name)
+    filling.wait_for_text(first)
+    assert not filling.all("#cells, #download, .trouble")
+    filling.choose("#file-table", "auto")
+    filling.wait_for_text(then)
+
+
+def test_a_semicolon_file_finds_its_table_and_is_filled(filling):
+    filling.drop_file(".drop", "mtcars.csv", "wt;hp;cyl\n2.62;;6\n;110;6\n")
+    filling.find("#download")
+    assert filling.find("#file-table").get_property("value") == "mtcars"
+    assert filling.text("#filled-cells") == "2 cells"
+
+
+def test_another_file_takes_the_place_of_the_one_under_way(filling, holes, tmp_path):
+    write_large(tmp_path / "large.csv", holes)
+    filling.give_file(tmp_path / "large.csv")
+    filling.drop_file(".drop", "small.csv", "wt,hp,cyl\n2.62,,6\n")
+    filling.wait_for("the second file", lambda: filling.texts("#filled-cells") == ["1 cell"])
+    filling.click("#download")
+    assert filling.wait_for_download("small_filled.csv").startswith(b"wt,hp,cyl")
+    assert filling.texts("#filled-cells") == ["1 cell"]
 
 
 def test_what_a_file_holds_is_shown_and_never_run(filling):

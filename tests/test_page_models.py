@@ -38,7 +38,9 @@ def test_figures_of_every_column_stand_beside_the_trivial_guess(models, two):
     (active,) = [model for model in two.client.get("/models").json()["models"] if model["active"]]
     measured = active["metrics"]["held_out"]
     body = models.find("#metrics tbody")
-    rows = models.run("return [...arguments[0].rows].map(r => [...r.cells].map(c => c.textContent))", body)
+    rows = models.run(
+        "return [...arguments[0].rows].map(r => [...r.cells].map(c => c.textContent.replaceAll('\\u00a0', ' ')))", body
+    )
     assert [row[:2] for row in rows] == [[one["table"], one["column"]] for one in measured]
     for row, one in zip(rows, measured, strict=True):
         share = 100 if one["metric"] == "accuracy" else 1

@@ -158,7 +158,7 @@ def test_a_numbers_distribution_is_drawn_with_its_interval_and_value(trying):
     trying.click("#example")
     trying.wait_for("a row", lambda: known_fields(trying))
     drawing = trying.find(".dist")
-    assert re.match(r"Distribution of mpg: [\d.]+ expected, 90 % between", drawing.accessible_name)
+    assert re.match(r"Distribution of mpg: [\d.]+ expected, 90\s% between", drawing.accessible_name)
     heights = trying.run(
         "return [...document.querySelectorAll('.dist .mass')].map(b => b.getBoundingClientRect().height)"
     )

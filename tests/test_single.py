@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from model import codec
 from model.cells import read_cells
 from model.schema import Feature, Link
-from model.single import count_observed, make_reader
+from model.single import count_observed, make_reader, make_readout
 from service.together import Together
 
 cells = st.one_of(st.floats(-50, 150), st.integers(-50, 150), st.none())
@@ -143,3 +143,21 @@ def test_the_holes_of_a_single_row_are_filled_as_those_of_many(predictor, interv
             if general.probability is not None:
                 assert answer.probability[0] == pytest.approx(general.probability[0], rel=1e-5)
     assert predictor.impute({"mpg": [20]}, which=["mpg"]).filled == {}
+
+
+@given(
+    st.lists(st.sampled_from([1.0, 2.0, 3.0, 4.0]), min_size=80, max_size=200),
+    st.lists(st.floats(0.5, 40.0), min_size=40, max_size=120),
+    st.integers(0, 10**6),
+)
+@settings(deadline=None, max_examples=100)
+def test_single_answers_have_a_height_at_every_point_however_atoms_and_bends_lie(heavy, others, seed):
+    near = 2.0 + np.random.default_rng(seed).exponential(0.02, 30)  # between two atoms, and far from evenly
+    feature = Feature("x", "numeric", codec.fit_bins(np.concatenate([heavy * 4, others, near])))
+    mass = np.random.default_rng(seed).dirichlet(np.ones(feature.n_values))
+    readout = make_readout(feature, Link("x", "x"), 0, None)
+    for level in (0.05, 0.5, 0.9):
+        told = readout.read(np.log(mass).tolist(), 0.0, level, 0)
+        general = codec.read_quantiles(feature.knots, mass[None], [0.5])[0]
+        assert told.median == pytest.approx(general[0], rel=1e-6, abs=1e-9)
+    assert told.pieces == pytest.approx(codec.read_pieces(feature.knots, mass[None])[2][0], abs=1e-9)

@@ -2,7 +2,7 @@
 
 import { drawDistribution, showShares } from "./distribution.js";
 import { drawSum } from "./experts.js";
-import { cell, fromAxis, percent, toAxis } from "./format.js";
+import { cell, percent } from "./format.js";
 import { h } from "./dom.js";
 
 export function showAnswer(told, row, interval) {
@@ -12,7 +12,7 @@ export function showAnswer(told, row, interval) {
   const isContinuous = isNumber && told.kind !== "ordinal";
   return [
     h("h2", {}, told.target),
-    h("p", { class: "value", id: "value" }, cell(one.value), " ", h("small", {}, describe(one, interval, isContinuous, isDate))),
+    h("p", { class: "value", id: "value" }, cell(one.value), " ", h("small", {}, describe(one, interval, isContinuous))),
     warn(told.warnings.map((text) => text.replace(/, in row 0$/, ""))), // there is but one row
     isContinuous ? drawDistribution(one, told.target, interval, isDate) : showShares(inOrder(one, isNumber)),
     one.experts
@@ -22,9 +22,9 @@ export function showAnswer(told, row, interval) {
   ];
 }
 
-function describe(one, interval, isContinuous, isDate) {
+function describe(one, interval, isContinuous) {
   if (!isContinuous) return percent(one.probability, 1);
-  const [low, high] = one.interval.map((end) => fromAxis(toAxis(end), isDate));
+  const [low, high] = one.interval.map(cell);
   return `${percent(interval)} between ${low} and ${high}`;
 }
 

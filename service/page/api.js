@@ -86,8 +86,10 @@ export function askForKey(wasRefused = false) {
       () => {
         asking = null;
         if (dialog.returnValue !== "ok") return reject(new Problem(401, { title: "A key is needed", detail: "Without one there is no answer." }));
-        sessionStorage.setItem(KEY, text.value.trim());
+        // A header takes no other characters: such a key cannot be the right one, and is sent as none.
+        sessionStorage.setItem(KEY, /^[\x21-\x7e]+$/.test(text.value.trim()) ? text.value.trim() : "-");
         document.getElementById("key").hidden = false;
+        document.getElementById("api").hidden = true; // a link sends no key
         resolve();
       },
       { once: true },

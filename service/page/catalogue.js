@@ -30,7 +30,7 @@ export function listColumns(table) {
 
 /** The table whose columns a file's header fits best; null if none fits at all. */
 export function guessTable(header, known) {
-  const share = ({ columns: own }) => header.filter((name) => name in own).length / Math.max(header.length, 1);
+  const share = ({ columns: own }) => header.filter((name) => Object.hasOwn(own, name)).length / Math.max(header.length, 1);
   const best = [...known].sort((a, b) => share(b) - share(a))[0];
   return best && share(best) > 0 ? best.table : null;
 }

@@ -1,30 +1,34 @@
 // A CSV file of any size, in pieces of whole records: bytes in, bytes out, nothing is decoded but the header.
 
-const QUOTE = 34;
-const NEWLINE = 10;
-const RETURN = 13;
+const [QUOTE, NEWLINE, RETURN] = [34, 10, 13];
+const DELIMITERS = [",", ";", "\t", "|"];
+// A piece holds no more records than this, whatever its bytes.
+const MOST_RECORDS = 50_000;
 
-/** The bytes of the header record, its names, and pieces of whole records of about so many bytes each. */
+/** Its header's names, its first records, and pieces of whole records of about so many bytes each. */
 export async function openCsv(file, pieceBytes = 1 << 20) {
-  const header = await readRecord(file, 0, pieceBytes);
+  const header = await readHeader(file, pieceBytes);
+  const { names, delimiter } = readNames(new TextDecoder().decode(header));
+  const separator = delimiter.charCodeAt(0);
   return {
-    header,
-    names: splitRecord(new TextDecoder().decode(header)),
-    /** The first records, header and all, of at most so many bytes: for a look at the file. */
-    head: async (n) => firstRecords(await bytesOf(file, 0, pieceBytes), n + 1, file.size <= pieceBytes),
-    pieces: () => readPieces(file, header, pieceBytes),
+    names,
+    /** The first records, header and all: for a look at the file. */
+    head: async (n) => {
+      const bytes = await bytesOf(file, 0, pieceBytes);
+      return new Blob([bytes.subarray(0, findEnd(bytes, separator, n + 1, file.size <= pieceBytes))]);
+    },
+    pieces: (mostRecords = MOST_RECORDS) => readPieces(file, { header, separator, pieceBytes, mostRecords }),
   };
 }
 
 /** Each piece with the header before it; ``done`` is the share of the file read by then. */
-async function* readPieces(file, header, pieceBytes) {
+async function* readPieces(file, { header, separator, pieceBytes, mostRecords }) {
   let at = header.length;
   let size = pieceBytes;
   do {
     const bytes = await bytesOf(file, at, size);
-    const isLast = at + bytes.length >= file.size;
-    const end = isLast ? bytes.length : lastRecordEnd(bytes);
-    if (end === 0 && !isLast) {
+    const end = findEnd(bytes, separator, mostRecords, at + bytes.length >= file.size);
+    if (end === 0 && bytes.length) {
       size *= 2; // one record is longer than a piece
       continue;
     }
@@ -36,15 +40,14 @@ async function* readPieces(file, header, pieceBytes) {
 
 /** What follows the first record: an answer without its header. */
 export function withoutHeader(bytes) {
-  return bytes.subarray(recordEnd(bytes, 0));
+  return bytes.subarray(findEnd(bytes, null, 1, true));
 }
 
-async function readRecord(file, from, size) {
+async function readHeader(file, size) {
   for (let wanted = size; ; wanted *= 2) {
-    const bytes = await bytesOf(file, from, wanted);
-    const end = recordEnd(bytes, 0);
-    if (end > 0 && end < bytes.length) return bytes.subarray(0, end);
-    if (from + bytes.length >= file.size) return bytes.subarray(0, end || bytes.length);
+    const bytes = await bytesOf(file, 0, wanted);
+    const end = findEnd(bytes, null, 1, bytes.length >= file.size);
+    if (end > 0 || bytes.length >= file.size) return bytes.subarray(0, end);
   }
 }
 
@@ -52,44 +55,43 @@ async function bytesOf(file, from, size) {
   return new Uint8Array(await file.slice(from, from + size).arrayBuffer());
 }
 
-/** Where the record that starts here ends, its line end included; where the bytes end if it does not. */
-function recordEnd(bytes, start) {
-  let quoted = false;
-  for (let i = start; i < bytes.length; i++) {
-    if (bytes[i] === QUOTE) quoted = !quoted;
-    else if (!quoted && bytes[i] === NEWLINE) return i + 1;
-    else if (!quoted && bytes[i] === RETURN && i + 1 < bytes.length && bytes[i + 1] !== NEWLINE) return i + 1;
-  }
-  return bytes.length;
-}
-
-/** Where the last whole record ends; 0 if there is none. */
-function lastRecordEnd(bytes) {
-  let quoted = false;
-  let end = 0;
+/**
+ * Where the last of at most ``n`` whole records ends, its line end included; 0 if none does. A quote opens only at the start of
+ * a cell, as the service reads it. ``isAll``: what comes after the last line end is a record too. ``separator``: null is any.
+ */
+function findEnd(bytes, separator, n, isAll) {
+  const any = new Set(DELIMITERS.map((delimiter) => delimiter.charCodeAt(0)));
+  let [quoted, fresh, end] = [false, true, 0];
   for (let i = 0; i < bytes.length; i++) {
-    if (bytes[i] === QUOTE) quoted = !quoted;
-    else if (!quoted && bytes[i] === NEWLINE) end = i + 1;
+    const byte = bytes[i];
+    if (quoted) {
+      if (byte !== QUOTE) continue;
+      if (bytes[i + 1] === QUOTE) i++;
+      else quoted = false;
+    } else if (byte === QUOTE) {
+      quoted = fresh;
+      fresh = false;
+    } else if (byte === NEWLINE || (byte === RETURN && i + 1 < bytes.length && bytes[i + 1] !== NEWLINE)) {
+      end = i + 1;
+      fresh = true;
+      if (--n === 0) return end;
+    } else fresh = separator === null ? any.has(byte) : byte === separator;
   }
-  return end;
+  return isAll ? bytes.length : end;
 }
 
-function firstRecords(bytes, n, isAll) {
-  let end = 0;
-  for (let i = 0; i < n && end < bytes.length; i++) {
-    const next = recordEnd(bytes, end);
-    if (next === bytes.length && !isAll) break; // this record goes on beyond what was read
-    end = next;
-  }
-  return new Blob([bytes.subarray(0, end)]);
-}
-
-/** The names of a header record. */
-export function splitRecord(text) {
+/** The names of a header record, by the delimiter that makes most of them. */
+export function readNames(text) {
   const line = text.replace(/^\uFEFF/, "").replace(/[\r\n]+$/, "");
+  const found = DELIMITERS.map((delimiter) => ({ delimiter, names: splitRecord(line, delimiter) }));
+  return found.reduce((best, other) => (other.names.length > best.names.length ? other : best));
+}
+
+function splitRecord(line, delimiter) {
   const names = [];
-  const field = /(?:"((?:[^"]|"")*)"|([^,]*))(,|$)/gy;
-  for (let found; (found = field.exec(line)); ) {
+  const d = `\\u${delimiter.charCodeAt(0).toString(16).padStart(4, "0")}`;
+  const cell = new RegExp(`(?:"((?:[^"]|"")*)"|([^${d}]*))(${d}|$)`, "gy");
+  for (let found; (found = cell.exec(line)); ) {
     names.push(found[1] !== undefined ? found[1].replaceAll('""', '"') : found[2]);
     if (found[3] === "") break;
   }

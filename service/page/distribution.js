@@ -46,8 +46,10 @@ export function drawDistribution(one, target, interval, isDate) {
 
 /** Words or levels: a bar each; the improbable ones together. */
 export function showShares(choices) {
-  const shown = choices.length <= MOST_SHARES + 4 ? choices : choices.slice(0, MOST_SHARES);
-  const rest = choices.slice(shown.length);
+  const order = [...choices].sort((a, b) => b.probability - a.probability);
+  const likely = new Set(choices.length <= MOST_SHARES + 4 ? choices : order.slice(0, MOST_SHARES));
+  const shown = choices.filter((one) => likely.has(one)); // levels stay in their order
+  const rest = choices.filter((one) => !likely.has(one));
   const lines = shown.map(({ value, probability }) => [cell(value), probability]);
   if (rest.length) lines.push([`${rest.length} others`, rest.reduce((sum, { probability }) => sum + probability, 0)]);
   return h(
@@ -99,15 +101,22 @@ function sortIntoBars(pieces, low, high) {
 }
 
 function label(x, y, width, text, kind, anchor) {
-  const side = anchor ?? (x < 40 ? "start" : x > width - 40 ? "end" : "middle");
-  return s("text", { x, y, class: kind, "text-anchor": side }, text);
+  return s("text", { x: anchor ? x : keepWithin(x, text, width), y, class: kind, "text-anchor": anchor ?? "middle" }, text);
+}
+
+/** About how wide a label is. */
+function widthOf(text) {
+  return 7.4 * text.length;
+}
+
+/** The middle of a label that stays within the drawing. */
+function keepWithin(x, text, width) {
+  return Math.max(widthOf(text) / 2, Math.min(x, width - widthOf(text) / 2));
 }
 
 /** Two labels that would run into each other are moved apart. */
 function placeApart([[a, first], [b, second]], width) {
-  const need = 7 * (first.length + second.length) * 0.5 + 8;
-  const lack = need - (b - a);
-  if (lack <= 0) return [[a, first], [b, second]];
-  const shift = Math.max(0, Math.min(lack / 2, a));
-  return [[a - shift, first], [Math.min(b + lack - shift, width), second]];
+  const need = (widthOf(first) + widthOf(second)) / 2 + 6;
+  const right = keepWithin(Math.max(b, keepWithin(a, first, width) + need), second, width);
+  return [[Math.min(a, right - need), first], [right, second]];
 }

@@ -23,6 +23,7 @@ export async function show(place) {
   const points = map.points.filter(({ feature }) => vectors.has(feature));
   if (!points.length) return fill(place, title, h("p", { class: "note" }, "This model has no encodings of its features: a fit with the current version would give it some."));
   const compare = await makeComparison(points, vectors);
+  if (!place.isConnected) return; // another view was opened meanwhile
   open(place, title, { tables, points, compare, left: map.points.length - points.length, colours: colourTables(tables.map(({ table }) => table)), chosen: readAddress(tables) });
 }
 

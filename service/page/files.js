@@ -2,7 +2,7 @@
 
 import { guessTable, listTables } from "./catalogue.js";
 import { openCsv } from "./csv.js";
-import { choice, fill, h, say, trouble } from "./dom.js";
+import { choice, fill, h, trouble } from "./dom.js";
 import { bytes } from "./format.js";
 
 const MEDIA_TYPES = {
@@ -12,8 +12,8 @@ const MEDIA_TYPES = {
   arrow: "application/vnd.apache.arrow.stream",
 };
 
-/** A place to drop a file, or to pick one; ``work(file)`` is called with { file, mediaType, csv }. */
-export function dropZone(work) {
+/** A place to drop a file, or to pick one; ``work`` is called with { file, mediaType, csv }, ``result`` emptied before. */
+export function dropZone(work, result) {
   const told = h("div", {});
   const input = h("input", { type: "file", id: "file", accept: ".csv,.parquet,.pq,.arrow", class: "unseen", onchange: () => input.files[0] && take(input.files[0]) });
   const zone = h(
@@ -35,6 +35,7 @@ export function dropZone(work) {
   }
   async function take(file) {
     fill(told);
+    fill(result);
     try {
       await work(await open(file));
     } catch (error) {
@@ -52,41 +53,28 @@ async function open(file) {
   return { file, mediaType, csv: mediaType === MEDIA_TYPES.csv ? await openCsv(file) : null };
 }
 
-/** What the file is, and of which table its columns are taken to be. */
+/** What the file is, and of which table its columns are taken to be; where that cannot be seen, it is asked for. */
 export async function describeFile({ file, csv }, onchange) {
   const tables = await listTables();
-  const guess = (csv && guessTable(csv.names, tables)) || tables[0]?.table;
-  const table = choice("file-table", tables.map((one) => one.table), guess, onchange);
-  const element = h("div", { class: "options" }, h("span", {}, h("b", {}, file.name), ` (${bytes(file.size)})`), h("label", {}, "Columns as in table ", table));
+  const names = tables.map((one) => one.table);
+  const guess = names.length === 1 ? names[0] : csv ? guessTable(csv.names, tables) : null;
+  const options = guess === null ? [{ value: "", label: "choose one…" }, ...names] : names;
+  const table = choice("file-table", options, guess ?? "", onchange);
+  const why = csv ? "No table has columns of these names." : "The names of its columns are not read here.";
+  const element = h(
+    "div",
+    { class: "options" },
+    h("span", {}, h("b", {}, file.name), ` (${bytes(file.size)})`),
+    h("label", {}, "Columns as in table ", table),
+    guess === null ? h("span", { class: "note" }, `${why} Choose its table.`) : null,
+  );
   return { element, table };
 }
 
-/** A bar, what is being done, and a button that stops it. */
-export function makeProgress() {
-  const control = new AbortController();
-  const bar = h("progress", { max: 1, "aria-label": "Progress" });
-  const words = h("span", {}, "");
-  const element = h("div", { class: "panel working" }, bar, h("p", { class: "actions" }, words, h("button", { type: "button", class: "quiet", onclick: () => control.abort() }, "Stop")));
-  return {
-    element,
-    signal: control.signal,
-    /** ``share`` from 0 to 1; null where nobody can tell. */
-    tell(share, text) {
-      if (share === null) bar.removeAttribute("value");
-      else bar.value = share;
-      words.textContent = text;
-    },
-    end(text) {
-      element.remove();
-      if (text) say(text);
-    },
-  };
-}
-
 /** Work through a file: a CSV piece by piece, so that there is progress to show; others in one. */
-export async function* eachPart({ file, mediaType, csv }) {
+export async function* eachPart({ file, mediaType, csv }, mostRows) {
   if (!csv) yield { body: file, mediaType, done: null };
-  else for await (const { body, done } of csv.pieces()) yield { body, mediaType, done };
+  else for await (const { body, done } of csv.pieces(mostRows)) yield { body, mediaType, done };
 }
 
 /** A problem of one part, told by rows of the whole file. */

@@ -16,7 +16,7 @@ export function makeForm(columns, onchange) {
     /** The cells that are known, as the service takes them. */
     read: (but) => Object.fromEntries(fields.filter((f) => f.name !== but && f.get() !== null).map((f) => [f.name, f.get()])),
     write(row) {
-      for (const field of fields) field.set(row[field.name] ?? null);
+      for (const field of fields) field.set(Object.hasOwn(row, field.name) ? row[field.name] : null);
       onchange();
     },
     /** Every field but that of the column that is asked for. */
@@ -98,6 +98,7 @@ function numberField(column, id, changed) {
   const input = h("input", { id, type: "number", step: "any", placeholder: UNKNOWN, oninput: () => (follow(), changed()) });
   const slider = h("input", { type: "range", min: 0, max: STEPS, step: 1, "aria-label": `${column.column}, slider`, oninput: () => (lead(), changed()) });
   const whole = knots.every(Number.isInteger);
+  const fault = h("p", { class: "small fault", role: "status", hidden: true }, "Not a number: taken as unknown.");
   const get = () => (input.value === "" || !Number.isFinite(input.valueAsNumber) ? null : input.valueAsNumber);
   function lead() {
     input.value = String(roundTo(valueAt(knots, slider.valueAsNumber / STEPS), knots, whole));
@@ -108,12 +109,13 @@ function numberField(column, id, changed) {
     tell();
   }
   function tell() {
+    fault.hidden = !input.validity.badInput;
     slider.setAttribute("aria-valuetext", get() === null ? UNKNOWN : number(get()));
   }
   follow();
   return {
     input,
-    more: h("div", {}, slider, h("div", { class: "ends", "aria-hidden": "true" }, h("span", {}, number(knots[0])), h("span", {}, number(knots.at(-1))))),
+    more: h("div", {}, fault, slider, h("div", { class: "ends", "aria-hidden": "true" }, h("span", {}, number(knots[0])), h("span", {}, number(knots.at(-1))))),
     get,
     set(value) {
       input.value = value === null ? "" : String(typeof value === "number" ? roundTo(value, knots, whole) : value);
@@ -141,6 +143,6 @@ export function placeOf(knots, value) {
 function roundTo(value, knots, whole) {
   if (whole) return Math.round(value);
   const width = knots.at(-1) - knots[0] || Math.abs(value) || 1;
-  const digits = Math.max(0, Math.min(10, 3 - Math.floor(Math.log10(width))));
-  return Number(value.toFixed(digits));
+  const digits = 3 - Math.floor(Math.log10(width));
+  return digits > 10 ? Number(value.toPrecision(4)) : Number(value.toFixed(Math.max(0, digits)));
 }

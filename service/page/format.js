@@ -13,19 +13,34 @@ export function number(value, digits = 4) {
   return rounded.toLocaleString("en", { maximumFractionDigits: 10, useGrouping: rounded >= 10_000 });
 }
 
-/** A cell as it is shown: numbers rounded, all else as it is. */
+/** A value of the model's as it is shown: numbers rounded, dates with their time if they have one. */
 export function cell(value) {
   if (value === null || value === undefined || value === "") return "";
-  return typeof value === "number" ? number(value) : String(value);
+  return typeof value === "number" ? number(value) : asSent(value);
+}
+
+/** A cell that was there: all of its digits. */
+export function asSent(value) {
+  if (value === null || value === undefined) return "";
+  return String(value).replace(/^(\d{4}-\d\d-\d\d)T(\d\d:\d\d(:\d\d)?)/, "$1 $2").replace(/^-(?=\d)/, "\u2212");
 }
 
 export function signed(value, digits = 4) {
   return (value < 0 ? "\u2212" : "+") + number(Math.abs(value), digits);
 }
 
+/** A way to write the terms of a sum: all with as many decimals as the largest needs for four digits. */
+export function alike(terms) {
+  const largest = Math.max(...terms.map(Math.abs), 1e-9);
+  const decimals = Math.max(0, Math.min(8, 3 - Math.floor(Math.log10(largest))));
+  const show = (value) => Math.abs(value).toLocaleString("en", { minimumFractionDigits: decimals, maximumFractionDigits: decimals, useGrouping: largest >= 10_000 });
+  return { plain: (value) => (value < 0 ? "\u2212" : "") + show(value), signed: (value) => (value < 0 ? "\u2212" : "+") + show(value) };
+}
+
 export function percent(share, digits = 0) {
-  if (share > 0 && share < 0.5 / 10 ** (digits + 2)) return `< ${number(10 ** -digits)} %`;
-  return `${(100 * share).toFixed(digits)} %`;
+  if (share < 1 && share > 1 - 0.5 / 10 ** (digits + 2)) return `> ${(100 - 10 ** -digits).toFixed(digits)}\u00a0%`;
+  if (share > 0 && share < 0.5 / 10 ** (digits + 2)) return `< ${number(10 ** -digits)}\u00a0%`;
+  return `${(100 * share).toFixed(digits)}\u00a0%`;
 }
 
 /** How rare something is: 1 in 250. */

@@ -9,6 +9,7 @@ import { round } from "./map.js";
 // What each piece of evidence looks at. Those of ODDS are added up; those of SHOWN are not.
 const ODDS = {
   values: "the values themselves: how they are spread, or which words occur",
+  equal: "values that are exactly the same in both",
   repeats: "how often values repeat, and where",
   shared: "how both go with the columns that the two tables share",
   company: "how both go with the other columns that likely match",

@@ -2,7 +2,6 @@
 
 import { get, send } from "./api.js";
 import { tellServed } from "./app.js";
-import { forget } from "./catalogue.js";
 import { choice, fill, h, say, trouble } from "./dom.js";
 import { cell, count, number, percent } from "./format.js";
 
@@ -15,7 +14,7 @@ export async function show(place) {
     return fill(place, title, h("p", { class: "note" }, "No model has been published yet. ", h("code", {}, "python -m service publish BUNDLE_DIR"), " publishes one; so does POST /models."));
   }
   const rows = models.map((model) => showLine(model, active, { use: () => use(model, active, place, told), see: () => showDetails(model, details) }));
-  const head = ["model", "published", "fitted", "features", "preset", "seed", "better than the trivial guess", ""].map((name) => h("th", {}, name));
+  const head = ["model", "published", "fitted", "features", "preset", "seed", "beats the trivial guess in", ""].map((name) => h("th", {}, name));
   fill(
     place,
     title,
@@ -58,10 +57,9 @@ function verb(model, active) {
 async function use(model, active, place, told) {
   try {
     await send("models/active", { model: model.model }, "PUT");
-    forget();
     await tellServed();
     await show(place);
-    say(`${model.model} is served now, ${active} no more.`);
+    say(`${model.model} is served now${active ? `, ${active} no more` : ""}.`);
   } catch (error) {
     fill(told, trouble(error));
   }

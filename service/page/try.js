@@ -8,6 +8,7 @@ import { showAnswer } from "./answer.js";
 
 const INTERVAL = 0.9;
 const ALL = "";
+const QUIET = 900;
 
 export async function show(place) {
   const tables = await listTables();
@@ -47,6 +48,7 @@ async function openTable(body, picked) {
     others.length ? h("optgroup", { label: "that this table never had" }, others.map(({ column }) => h("option", { value: column }, column))) : null,
   );
   const ask = latest(() => askService(state, form, target.value, answer));
+  redrawOnResize(answer, ask);
   fill(
     body,
     h(
@@ -68,6 +70,7 @@ async function askService(state, form, target, answer) {
   try {
     const told = await send("predict", { target, rows: [row], table: state.table, interval: INTERVAL, explain: true });
     fill(answer, showAnswer(told, row, INTERVAL));
+    tellLater(`${target}: ${told.predictions[0].value}`);
   } catch (error) {
     // A network without exact sums (the paper's) refuses to explain: its answer is shown without reasons.
     if (error.status !== 422 || error.errors.length) return void fill(answer, trouble(error));
@@ -98,4 +101,23 @@ function makeAnchor(columns, turn) {
   if (!able.length) return {};
   const { column, knots } = able[turn % able.length];
   return { [column]: valueAt(knots, 0.5 + 0.35 * Math.sin(2.4 * turn)) };
+}
+
+/** Figures are drawn for the width there is. */
+function redrawOnResize(answer, ask) {
+  const width = () => document.documentElement.clientWidth;
+  let drawn = width();
+  new ResizeObserver(() => {
+    if (width() === drawn) return;
+    drawn = width();
+    ask();
+  }).observe(answer);
+}
+
+let telling = 0;
+
+/** To those who listen only what stays: not every value that a slider passes. */
+function tellLater(text) {
+  clearTimeout(telling);
+  telling = setTimeout(() => say(text), QUIET);
 }

@@ -90,4 +90,6 @@ def _read_and_audit(ask: AuditAsk, received: Received, serving: Serving) -> Json
     links = received.ask.links
     found = find_suspects(msgspec.structs.replace(ask, rows=rows), received.served, links, serving.bulk.pause)
     concerned = [{"row": row, "cells": rows[row]} for row in sorted({cell["row"] for cell in found["cells"]})]
-    return {**found, "warnings": [*warnings, *found["warnings"]], "rows_in_all": len(rows), "rows": concerned}
+    n_cells = sum(len(row) - list(row.values()).count(None) for row in rows)
+    counts = {"rows_in_all": len(rows), "cells_in_all": n_cells}
+    return {**found, "warnings": [*warnings, *found["warnings"]], **counts, "rows": concerned}

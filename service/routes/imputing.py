@@ -184,9 +184,9 @@ def _read_extras(query: Mapping[str, str], wanted: Format | None) -> Extras:
 def _read_word(query: Mapping[str, str], name: str, choices: Mapping[str, Choice]) -> Choice:
     """What one of a few words means; the first is usual."""
     word = query.get(name, next(iter(choices)))
-    if word not in choices:
+    if word.lower() not in choices:  # Python's clients write True and False
         raise ProblemError(422, f"{name} must be {' or '.join(choices)}, not {word!r}")
-    return choices[word]
+    return choices[word.lower()]
 
 
 def _fill_file(received: Received, wanted: Format, pause: Pause) -> FileReport:

@@ -2,6 +2,7 @@
 
 import gzip
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -27,6 +28,7 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
 )
+GZIP = re.compile(r"\bgzip\b(?!\s*;\s*q=0(\.0*)?\s*(,|$))")
 HEADERS = {
     "content-security-policy": POLICY,
     "x-content-type-options": "nosniff",
@@ -79,12 +81,13 @@ def read_assets() -> Mapping[str, Asset]:
 
 
 def _send(request: Request, asset: Asset, status: int) -> Response:
-    headers = {**HEADERS, "etag": asset.tag, "vary": "accept-encoding"}
+    # Weak: packed or not, it is the same file.
+    headers = {**HEADERS, "etag": f"W/{asset.tag}", "vary": "accept-encoding"}
     if status == 401:
         headers |= {"www-authenticate": "Bearer", "cache-control": "no-store"}
-    elif request.headers.get("if-none-match") == asset.tag:
+    elif asset.tag in request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers=headers)
     content = asset.content
-    if "gzip" in request.headers.get("accept-encoding", ""):
+    if GZIP.search(request.headers.get("accept-encoding", "")):
         content, headers["content-encoding"] = asset.packed, "gzip"
     return Response(content, status, headers=headers, media_type=asset.media_type)
