@@ -106,7 +106,7 @@ function label(x, y, width, text, kind, anchor) {
 
 /** About how wide a label is. */
 function widthOf(text) {
-  return 7.4 * text.length;
+  return 8.4 * text.length;
 }
 
 /** The middle of a label that stays within the drawing. */
