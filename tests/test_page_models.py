@@ -79,7 +79,7 @@ def test_an_older_version_is_rolled_back_to(models, two):
     two.client.put("/models/active", json={"model": "small@2"})
     models.driver.refresh()
     models.wait_for("small@2", lambda: models.text("#active") == "small@2")
-    assert models.text(f"{line_of('small@1')} button") == "Roll back to this"
+    assert models.text(f"{line_of('small@1')} button") == "Roll back"
 
 
 def test_a_switch_that_is_refused_says_why_and_changes_nothing(models, two):

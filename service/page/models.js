@@ -51,7 +51,7 @@ function showLine(model, active, { use, see }) {
 /** An older version of what is served is rolled back to; anything else is switched to. */
 function verb(model, active) {
   const [name, version] = (active ?? "").split("@");
-  return model.name === name && model.version < Number(version) ? "Roll back to this" : "Serve this";
+  return model.name === name && model.version < Number(version) ? "Roll back" : "Serve this";
 }
 
 async function use(model, active, place, told) {
