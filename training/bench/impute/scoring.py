@@ -60,8 +60,8 @@ def score(case: Case, filled: pd.DataFrame) -> tuple[float, float]:
 
 
 def time_row(fitted: Fitted, rows: pd.DataFrame) -> float:
-    """Milliseconds to fill one new row: the median over some rows, each filled for the first time, by a process that has
-    filled a few others before, as one that serves has.
+    """Milliseconds to fill one new row: the median over some rows, each filled for the first time, by a process that
+    has filled a few others before, as one that serves has.
     """
     taken = []
     for i in range(N_SINGLE, min(N_SINGLE + N_BEFORE, len(rows))):
