@@ -4,7 +4,7 @@ const KEY = "tabglot-key";
 let asking = null;
 
 /** An answer that is a problem (RFC 9457), or no answer at all. */
-export class Problem extends Error {
+class Problem extends Error {
   constructor(status, { title, detail, errors, errors_in_all: total } = {}) {
     super(detail ?? "");
     this.status = status;
@@ -30,7 +30,7 @@ export function sendFile(path, parameters, body, mediaType, accept, signal) {
   return ask(withQuery(path, parameters), { method: "POST", headers, body, signal });
 }
 
-export function withQuery(path, parameters) {
+function withQuery(path, parameters) {
   const given = Object.entries(parameters).filter(([, value]) => value !== undefined && value !== null && value !== "");
   const query = new URLSearchParams(given).toString();
   return query ? `${path}?${query}` : path;

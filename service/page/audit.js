@@ -3,7 +3,7 @@
 import { get, sendFile } from "./api.js";
 import { warn } from "./answer.js";
 import { listColumns, listTables } from "./catalogue.js";
-import { fill, h, s, say, trouble } from "./dom.js";
+import { fill, h, noModel, s, say, trouble } from "./dom.js";
 import { describeFile, dropZone, eachPart, movedBy } from "./files.js";
 import { asSent, cell, count, inUnit, number, percent, rarity, signed } from "./format.js";
 import { gatherRemarks } from "./remarks.js";
@@ -19,7 +19,7 @@ const MOST_ROWS = 20_000;
 
 export async function show(place) {
   const title = h("h1", {}, "Which cells look wrong?");
-  if (!(await listTables()).length) return fill(place, title, h("p", { class: "note" }, "No model is served yet. Publish a bundle, then come back."));
+  if (!(await listTables()).length) return fill(place, title, noModel());
   const work = h("div", { id: "audited" }, h("p", { class: "note" }, "No file yet. Every cell will be compared with what the rest of its row leads the model to expect."));
   fill(place, title, dropZone((given) => begin(given, work), work), work);
 }

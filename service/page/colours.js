@@ -5,7 +5,7 @@ import { h, s } from "./dom.js";
 // So many colours are chosen by hand (--t0 to --t9 in base.css); further tables get hues that lie far apart.
 const N_CHOSEN = 10;
 const GOLDEN_ANGLE = 137.508;
-export const SHARED = "var(--ink)";
+const SHARED = "var(--ink)";
 
 // All about as large to the eye, around 0, 0.
 const SHAPES = {

@@ -81,7 +81,7 @@ function findEnd(bytes, separator, n, isAll) {
 }
 
 /** The names of a header record, by the delimiter that makes most of them. */
-export function readNames(text) {
+function readNames(text) {
   const line = text.replace(/^\uFEFF/, "").replace(/[\r\n]+$/, "");
   const found = DELIMITERS.map((delimiter) => ({ delimiter, names: splitRecord(line, delimiter) }));
   return found.reduce((best, other) => (other.names.length > best.names.length ? other : best));

@@ -72,6 +72,11 @@ export function latest(work) {
   };
 }
 
+/** What every view that needs a model says where there is none. */
+export function noModel() {
+  return h("p", { class: "note" }, "No model is served yet. Publish a bundle, then come back.");
+}
+
 /** What went wrong, readable, with the cells it is about. */
 export function trouble(error) {
   const cells = (error.errors ?? []).slice(0, 10).map(({ row, column, message }) => {

@@ -3,7 +3,7 @@
 import { get } from "./api.js";
 import { listTables } from "./catalogue.js";
 import { colourTables, showLegend, swatch } from "./colours.js";
-import { fill, h, say } from "./dom.js";
+import { fill, h, noModel, say } from "./dom.js";
 import { count } from "./format.js";
 import { drawHeat } from "./heat.js";
 import { BY_NAME, describe, makeMap, round } from "./map.js";
@@ -16,7 +16,7 @@ const wish = { names: true, least: 0.5 };
 export async function show(place) {
   const title = h("h1", {}, "What means the same");
   const tables = await listTables();
-  if (!tables.length) return fill(place, title, h("p", { class: "note" }, "No model is served yet. Publish a bundle, then come back."));
+  if (!tables.length) return fill(place, title, noModel());
   const [map, encodings] = await Promise.all([get("encodings/map"), get("encodings")]);
   if (!map.points.length) return fill(place, title, h("p", { class: "note" }, "The model knows no features, so there is nothing to compare."));
   const vectors = new Map(encodings.features.filter(({ encoding }) => encoding.some(Boolean)).map(({ feature, encoding }) => [feature, toUnit(encoding)]));

@@ -4,7 +4,7 @@ import { sendFile } from "./api.js";
 import { warn } from "./answer.js";
 import { listColumns, listTables } from "./catalogue.js";
 import { withoutHeader } from "./csv.js";
-import { fill, h, say, trouble } from "./dom.js";
+import { fill, h, noModel, say, trouble } from "./dom.js";
 import { describeFile, dropZone, eachPart, movedBy } from "./files.js";
 import { asSent, cell, count, percent, toAxis } from "./format.js";
 import { gatherRemarks } from "./remarks.js";
@@ -16,7 +16,7 @@ let offered = null;
 
 export async function show(place) {
   const title = h("h1", {}, "Fill a file");
-  if (!(await listTables()).length) return fill(place, title, h("p", { class: "note" }, "No model is served yet. Publish a bundle, then come back."));
+  if (!(await listTables()).length) return fill(place, title, noModel());
   const work = h("div", { id: "filled" }, h("p", { class: "note" }, "No file yet. What is missing in it will be filled in and marked; all other cells stay as they are, to the letter."));
   fill(place, title, dropZone((given) => begin(given, work), work), work);
 }

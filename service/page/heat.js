@@ -36,7 +36,7 @@ export function drawHeat(allRows, allColumns, compare, what) {
 }
 
 /** The pair in words. */
-export function tellPair({ row, column, alike, sign }) {
+function tellPair({ row, column, alike, sign }) {
   if (row.point === column.point) return `${row.name} and ${column.name}: the same feature${row.name === column.name ? "" : `, ${row.point.feature}`}`;
   const turned = alike > 0 && sign < 0 ? ", turned over: the one falls as the other rises" : alike <= 0 ? ", unlike" : "";
   return `${row.name} and ${column.name}: cosine ${round(alike)}${turned}`;

@@ -2,7 +2,7 @@
 
 import { send } from "./api.js";
 import { listColumns, listTables } from "./catalogue.js";
-import { choice, fill, h, latest, say, trouble } from "./dom.js";
+import { choice, fill, h, latest, noModel, say, trouble } from "./dom.js";
 import { makeForm, valueAt } from "./form.js";
 import { showAnswer } from "./answer.js";
 
@@ -12,7 +12,7 @@ const QUIET = 900;
 
 export async function show(place) {
   const tables = await listTables();
-  if (!tables.length) return fill(place, h("h1", {}, "Try it"), h("p", { class: "note" }, "No model is served yet. Publish a bundle, then come back."));
+  if (!tables.length) return fill(place, h("h1", {}, "Try it"), noModel());
   const names = tables.map(({ table }) => ({ value: table, label: table }));
   const picked = choice("table", [...names, { value: ALL, label: "(features of all tables)" }], names[0].value, () => open());
   const body = h("div", {});
