@@ -79,10 +79,12 @@ def _less_own(weights: Tensor, own_value: Tensor, n_heads: int) -> Tensor:
 def _fold_moe(network: MoeNetwork) -> dict[str, Tensor]:
     m = network.shape.n_members
     every = torch.arange(network.layout.word.shape[0])
-    table, masked = network.cell_table(every), network.masked_cells(every)
-    slots = (table @ network.gate_key().unsqueeze(1), table @ network.value.unsqueeze(1))
+    masked = network.masked_cells(every)
+    keys, values = network.cell_slots(every).chunk(2, dim=-1)
     pair, presence = network.pair_bias(every, every), network.presence_bias(every, every)
-    tables = _fold_attention(network, (*slots, masked @ network.query, masked @ network.gate_key()), pair, presence)
+    tables = _fold_attention(
+        network, (keys, values, masked @ network.query, masked @ network.gate_key()), pair, presence
+    )
     real = torch.cat([network.layout.real, torch.ones(len(every), 1, dtype=torch.bool)], dim=1)  # (F, K + 1)
     rows = network.head_rows(every) * real.unsqueeze(-1)  # (M, F, K + 1, D)
     # With nothing observed: the feature's own distribution, and its mean.

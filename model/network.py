@@ -26,6 +26,8 @@ CLOSED = -1e9
 OWN_SCALE = 0.1
 # How far the last head closes when a row lacks all it is used to; the others lie between it and none.
 MOST_DEMANDING = 20.0
+# In a steady member so many of each head's numbers carry the shape of a distribution, the others where it lies.
+SHAPE_WIDTH = 1
 # Gates start small and values large: evidence of several columns then adds up before it competes.
 FIRST_GATE = -2.0
 FIRST_VALUE = 3.0
@@ -50,13 +52,15 @@ class Answer(NamedTuple):
 class Shape:
     """The sizes of a network; ``n_members`` networks are fitted and run side by side.
 
-    ``half_additive``: the gates of every second member do not look at values.
+    ``half_additive``: the gates of every second member do not look at values. ``half_steady``: of every four members
+    the last two move the distribution of a number as values say, but keep its shape. With both there are four kinds.
     """
 
     n_members: int = 4
     n_heads: int = 8
     d_head: int = 8
     half_additive: bool = False
+    half_steady: bool = False
 
     @property
     def d_model(self) -> int:
@@ -121,6 +125,9 @@ class MoeNetwork(nn.Module):
 
     looks: Tensor
     hears: Tensor
+    fixed: Tensor
+    reads: Tensor
+    voices: Tensor
 
     def __init__(self, layout: Layout, shape: Shape) -> None:
         super().__init__()
@@ -140,10 +147,7 @@ class MoeNetwork(nn.Module):
         self.query = _normal(m, d, d, scale=d**-0.5)
         self.key = _normal(m, d, d, scale=FIRST_KEY * d**-0.5)
         self.value = _normal(m, d, d, scale=FIRST_VALUE * d**-0.5)
-        # DEVIATION: the gates of an additive member know which columns a row has, but not what they hold. Where
-        # rows are few, gates that look at values find interactions that are not there.
-        looks = _every_second(m, m // layout.n_sets) if shape.half_additive else torch.ones(m, 1, 1)
-        self.register_buffer("looks", looks)
+        self._tell_members_apart()
         # DEVIATION: a free bias on the gate of each (asked, heard) pair of features, and gates that know
         # which columns a row has: what a column is worth depends on the company it keeps.
         usual_columns = self.layout.company.sum(1).clamp(min=1.0).view(-1, 1)
@@ -159,7 +163,26 @@ class MoeNetwork(nn.Module):
         self.point_head = _normal(m, f, d, scale=d**-0.5)
         # DEVIATION: how far a linear expert is followed, where there is one: its expected value, its distribution.
         self.lean = nn.Parameter(torch.ones(m, f, 2))
-        self.register_buffer("hears", torch.ones(m, 1, 1))  # 0 for members that do without it
+
+    def _tell_members_apart(self) -> None:
+        """What members differ in from the start; none of it is learnt by gradients."""
+        m, d, d_head = self.shape.n_members, self.shape.d_model, self.shape.d_head
+        n_each = m // self.layout.n_sets
+        # DEVIATION: the gates of an additive member know which columns a row has, but not what they hold. Where
+        # rows are few, gates that look at values find interactions that are not there.
+        looks = _every_second(m, n_each) if self.shape.half_additive else torch.ones(m, 1, 1)
+        self.register_buffer("looks", looks)
+        # DEVIATION: in a steady member what cells hold reaches only the first order of a number's distribution (where
+        # it lies); its shape follows from which columns a row has and how they are heard. Far from the training
+        # rows that is the safer guess.
+        steady = _last_two_of_four(m, n_each) if self.shape.half_steady else torch.zeros(m, 1, 1)
+        tells_shape = (torch.arange(d) % d_head >= d_head - SHAPE_WIDTH).float()
+        self.register_buffer("fixed", steady * tells_shape)  # (M, 1, D): what no value of a cell changes
+        orders = (torch.arange(N_ORDERS) > 0).view(-1, 1)
+        self.register_buffer("reads", 1.0 - steady * torch.where(orders, 1.0 - tells_shape, tells_shape))  # (M, R, D)
+        # How loud each member is on each feature; 1 on the mean (training.weighing).
+        self.register_buffer("voices", torch.ones(m, len(self.layout.word)))
+        self.register_buffer("hears", torch.ones(m, 1, 1))  # 0 for members that do without a linear expert
 
     def cell_table(self, columns: Tensor) -> Tensor:
         """What each value looks like as a cell of each column: embedding + encoding, (M, S, K, D)."""
@@ -174,16 +197,28 @@ class MoeNetwork(nn.Module):
             + self.encoding.index_select(1, columns).unsqueeze(2)
         )
 
+    def cell_slots(self, columns: Tensor) -> Tensor:
+        """The key and the value of each value of each column, (M, S, K, 2 D)."""
+        both = self.cell_table(columns) @ torch.cat([self.gate_key(), self.value], dim=-1).unsqueeze(1)
+        if not self.shape.half_steady:
+            return both
+        keys, values = both.chunk(2, dim=-1)
+        same = self.encoding.index_select(1, columns) @ self.value  # whatever the cell holds
+        return torch.cat([keys, values + self.fixed.unsqueeze(1) * (same.unsqueeze(2) - values)], dim=-1)
+
     def masked_cells(self, asked: Tensor) -> Tensor:
         """The cell that stands where a value is asked for: [MASK] + encoding, (M, Q, D)."""
         return self.mask.unsqueeze(1) + self.encoding.index_select(1, asked)
 
     def head_rows(self, asked: Tensor) -> Tensor:
         """The output rows of each question: K for the logits, one for the point, (M, Q, K + 1, D)."""
-        rows = self.layout.share(asked, self.word_head, self.score_head)
+        rows = self.layout.share(asked, self.word_head, self.score_head * self.reads)
         rows = rows * (1.0 + self.head_stretch.index_select(1, asked).unsqueeze(2))
-        rows = rows + OWN_SCALE * self.own_head.index_select(1, asked)
-        return torch.cat([rows, self.point_head.index_select(1, asked).unsqueeze(2)], dim=2)
+        is_number = self.layout.is_number[asked].view(-1, 1, 1)
+        own_reads = torch.where(is_number, self.reads[:, -1:].unsqueeze(1), 1.0)  # (M, Q, 1, D)
+        rows = rows + OWN_SCALE * own_reads * self.own_head.index_select(1, asked)
+        rows = torch.cat([rows, self.point_head.index_select(1, asked).unsqueeze(2)], dim=2)
+        return rows * self.voices.index_select(1, asked).view(*rows.shape[:2], 1, 1)
 
     def gate_key(self) -> Tensor:
         """The key projection, zero for the members whose gates do not look at values, (M, D, D)."""
@@ -203,8 +238,7 @@ class MoeNetwork(nn.Module):
         near = hats(positions.transpose(1, 2), self.layout.word.shape[1])  # (M, S, K, B)
         masked = self.masked_cells(asked)
         # A cell is linear in its hats, so keys and values are projected once per slot, not once per cell.
-        both = self.cell_table(columns) @ torch.cat([self.gate_key(), self.value], dim=-1).unsqueeze(1)
-        cells = both.transpose(2, 3) @ near  # (M, S, 2 D, B)
+        cells = self.cell_slots(columns).transpose(2, 3) @ near  # (M, S, 2 D, B)
         keys, values = (rows_last(x, n_heads) for x in cells.chunk(2, dim=2))  # (M, H, W, S, B)
         query, own_key, own_value = (
             split_heads(masked @ w, n_heads) for w in (self.query, self.gate_key(), self.value)
@@ -236,6 +270,11 @@ def _normal(*size: int, scale: float) -> nn.Parameter:
 def _every_second(n_members: int, n_each: int) -> Tensor:
     """1 for the first, third, ... of each run of ``n_each`` members, 0 for the others, (M, 1, 1)."""
     return (1.0 - torch.arange(n_members) % n_each % 2).view(-1, 1, 1)
+
+
+def _last_two_of_four(n_members: int, n_each: int) -> Tensor:
+    """1 for the third, fourth, seventh, eighth, ... of each run of ``n_each`` members, 0 for the others, (M, 1, 1)."""
+    return (torch.arange(n_members) % n_each % 4 >= 2).float().view(-1, 1, 1)
 
 
 def _zeros(*size: int) -> nn.Parameter:

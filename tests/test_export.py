@@ -19,7 +19,9 @@ def moe():
     schema = make_schema(6, 4)
     n = len(schema.features)
     company = (np.random.default_rng(3).random((n, n)) < 0.8).astype(np.float32)
-    network = make_network(schema, Shape(n_members=3, n_heads=4, d_head=4, half_additive=True), company)
+    shape = Shape(n_members=3, n_heads=4, d_head=4, half_additive=True, half_steady=True)
+    network = make_network(schema, shape, company)
+    network.voices.uniform_(0.5, 1.5)
     return schema, network, export_onnx(network, schema.digest())
 
 

@@ -38,6 +38,22 @@ def test_the_gates_of_additive_members_do_not_look_at_values():
     assert lone.looks.item() == 1.0
 
 
+def test_values_move_the_distributions_of_a_plain_member_but_not_their_shape():
+    schema = make_schema(4, 2)
+    network = make_network(schema, Shape(n_members=4, n_heads=2, d_head=4, half_additive=True, half_steady=True))
+    columns, asked = torch.arange(1, 6), torch.tensor([0])
+    rows = torch.from_numpy(make_positions(schema, 9, 0.0))[:, 1:]
+    logits = network(columns, rows.expand(4, -1, -1), asked).logits[:, 0]  # (M, K, B)
+    logits = logits[:, network.layout.real[0]]
+    first = network.layout.scores[0, 0, network.layout.real[0], 0]
+    between = logits - logits[..., :1]
+    along = (between * first.view(1, -1, 1)).sum(1, keepdim=True) / first.square().sum()
+    left = (between - along * first.view(1, -1, 1)).abs().amax((1, 2))
+    assert along.abs().amax((1, 2)).min() > 1e-2
+    # Additive and steady: the last of the four kinds. Where gates look at values they change how shapes are mixed.
+    assert (left > 1e-4).tolist() == [True, True, True, False]
+
+
 CASES = [
     (1, 1, 2, 0.0),
     (3, 2, 1, 0.2),
@@ -52,10 +68,15 @@ def test_one_pass_equals_naive_masking_in_logits_and_gradients(n_numbers, n_word
     schema = make_schema(n_numbers, n_words)
     n = len(schema.features)
     company = (np.random.default_rng(0).random((n, n)) < 0.9).astype(np.float32)
-    network = make_network(schema, Shape(n_members=2, n_heads=n_heads, d_head=4, half_additive=n_words > 0), company)
+    network = make_network(
+        schema,
+        Shape(n_members=4, n_heads=n_heads, d_head=4, half_additive=n_words > 0, half_steady=n_words > 0),
+        company,
+    )
+    network.voices.uniform_(0.5, 1.5)
     columns = torch.randperm(n)
     rows = torch.from_numpy(make_positions(schema, 9, missing))[:, columns]
-    positions = torch.stack([rows, rows.flip(0)])
+    positions = torch.stack([rows, rows.flip(0), rows, rows.flip(0)])
 
     one, naive = network(columns, positions, columns).logits, naive_logits(network, columns, positions)
 

@@ -61,6 +61,7 @@ def adapt_network(
             )
         ]
     )
+    network.voices.fill_(1.0)  # what the louder members said is what all of them now learn
     _learn(network, fitted, (columns, rows, torch.from_numpy(wanted).float()), target, seed)
     fitted.keep_lean()
     return fitted

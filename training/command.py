@@ -65,10 +65,11 @@ def _fit_dataset(dataset: Dataset, args: argparse.Namespace, progress: Progress,
 
     from training.adapting import adapt_network
     from training.bundling import bundle_fitted
-    from training.fit import Check, fit_network
+    from training.fit import Check
     from training.parallel import join_team
     from training.report import format_scores
     from training.settings import choose_settings
+    from training.weighing import fit_weighed
 
     def report(check: Check) -> None:
         text = f"loss {check.loss:.3f}  validation {check.score:.3f} (trivial guess 1)"
@@ -85,7 +86,7 @@ def _fit_dataset(dataset: Dataset, args: argparse.Namespace, progress: Progress,
     progress.start(f"fitting {size}, preset {settings.preset}")
     started = time.monotonic()
     with join_team(device) as team:
-        fitted = fit_network(dataset, settings, seed=args.seed, device=device, team=team, report=report)
+        fitted = fit_weighed(dataset, settings, seed=args.seed, device=device, team=team, report=report)
         progress.close()
         if there is not None:
             adapt_network(fitted, [dataset], [there], seed=args.seed)

@@ -10,9 +10,9 @@ from model.runtime import Predictor
 from model.schema import Kind
 from training.bundling import bundle_fitted
 from training.family import Family, TableSpec
-from training.fit import fit_network
 from training.settings import choose_settings
 from training.tables import HELD_OUT_SHARE, load_family
+from training.weighing import fit_weighed
 
 
 def fit_frames(
@@ -52,7 +52,7 @@ def fit_bundle(
             frame.to_parquet(Path(folder) / f"{name}.parquet", index=False)
         tables = tuple(TableSpec(name, Path(folder) / f"{name}.parquet") for name in frames)
         dataset = load_family(Family("frames", tables, known, target), seed=seed, held_out=held_out)
-        fitted = fit_network(dataset, choose_settings("moe", dataset.n_rows, dataset.n_cells, epochs), seed=seed)
+        fitted = fit_weighed(dataset, choose_settings("moe", dataset.n_rows, dataset.n_cells, epochs), seed=seed)
         bundle_fitted(fitted, dataset, out)
 
 

@@ -15,8 +15,8 @@ def naive_logits(network: MoeNetwork, columns: Tensor, positions: Tensor) -> Ten
     """The logits of every column of every row, each asked from a masked copy, (M, S, K, B)."""
     m, b, s = positions.shape
     cells = _masked_copies(network, columns, positions)  # (M, N, S, D)
-    weights = (network.query, network.gate_key(), network.value)
-    query, key, value = (_heads(cells @ w.unsqueeze(1), network) for w in weights)
+    query, key = (_heads(cells @ w.unsqueeze(1), network) for w in (network.query, network.gate_key()))
+    value = _heads(_values(network, columns, cells), network)
     scores = query @ key.transpose(-1, -2) * network.shape.d_head**-0.5  # (M, H, N, S, S)
     scores = scores + _gate_bias(network, columns, positions)
     scores = scores.masked_fill(~_open(network, columns, positions).unsqueeze(1), CLOSED)
@@ -35,6 +35,15 @@ def _masked_copies(network: MoeNetwork, columns: Tensor, positions: Tensor) -> T
     is_asked = torch.eye(s, dtype=torch.bool).unsqueeze(-1)
     copies = torch.where(is_asked, network.masked_cells(columns)[:, None, None], cells.unsqueeze(2))
     return copies.reshape(m, b * s, s, -1)
+
+
+def _values(network: MoeNetwork, columns: Tensor, copies: Tensor) -> Tensor:
+    """What each cell of each copy says, (M, N, S, D): in steady members in part whatever the cell holds."""
+    m, n, s, d = copies.shape
+    values = copies @ network.value.unsqueeze(1)
+    same = (network.encoding[:, columns] @ network.value).unsqueeze(1)  # (M, 1, S, D)
+    is_asked = torch.eye(s, dtype=torch.bool).repeat(n // s, 1).unsqueeze(-1)  # (N, S, 1)
+    return torch.where(is_asked, values, values + network.fixed.unsqueeze(1) * (same - values)).view(m, n, s, d)
 
 
 def _heads(x: Tensor, network: MoeNetwork) -> Tensor:

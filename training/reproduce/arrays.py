@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 from model import codec
 from model.schema import Feature, Schema
 from training.adapting import adapt_network, ask_members
-from training.fit import Fitted, fit_network
+from training.fit import Fitted
 from training.settings import FitSettings
 from training.tables import Dataset, FitTable
+from training.weighing import fit_weighed
 
 Bins = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -37,7 +38,7 @@ def to_dataset(x: Bins, y: Bins, n_levels: Sequence[int]) -> Dataset:
 def fit_side_by_side(datasets: Sequence[Dataset], settings: FitSettings, seed: int) -> Fitted:
     """Fit each data set on its own, all in one pass."""
     shape = replace(settings.shape, n_members=settings.shape.n_members * len(datasets))
-    return fit_network(datasets[0], replace(settings, shape=shape), seed=seed, beside=datasets[1:])
+    return fit_weighed(datasets[0], replace(settings, shape=shape), seed=seed, beside=datasets[1:])
 
 
 def adapt_side_by_side(fitted: Fitted, datasets: Sequence[Dataset], tests: Sequence[Bins], seed: int) -> None:
