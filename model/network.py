@@ -53,7 +53,8 @@ class Shape:
     """The sizes of a network; ``n_members`` networks are fitted and run side by side.
 
     ``half_additive``: the gates of every second member do not look at values. ``half_steady``: of every four members
-    the last two move the distribution of a number as values say, but keep its shape. With both there are four kinds.
+    the last two move the distribution of some numbers (``MoeNetwork.steadied``) as values say, but keep its shape.
+    With both there are four kinds.
     """
 
     n_members: int = 4
@@ -127,6 +128,7 @@ class MoeNetwork(nn.Module):
     hears: Tensor
     fixed: Tensor
     reads: Tensor
+    steadied: Tensor
     voices: Tensor
 
     def __init__(self, layout: Layout, shape: Shape) -> None:
@@ -180,6 +182,9 @@ class MoeNetwork(nn.Module):
         self.register_buffer("fixed", steady * tells_shape)  # (M, 1, D): what no value of a cell changes
         orders = (torch.arange(N_ORDERS) > 0).view(-1, 1)
         self.register_buffer("reads", 1.0 - steady * torch.where(orders, 1.0 - tells_shape, tells_shape))  # (M, R, D)
+        self.register_buffer(
+            "steadied", torch.zeros(len(self.layout.word), dtype=torch.bool)
+        )  # (F,): the others are free
         # How loud each member is on each feature; 1 on the mean (training.weighing).
         self.register_buffer("voices", torch.ones(m, len(self.layout.word)))
         self.register_buffer("hears", torch.ones(m, 1, 1))  # 0 for members that do without a linear expert
@@ -212,11 +217,14 @@ class MoeNetwork(nn.Module):
 
     def head_rows(self, asked: Tensor) -> Tensor:
         """The output rows of each question: K for the logits, one for the point, (M, Q, K + 1, D)."""
-        rows = self.layout.share(asked, self.word_head, self.score_head * self.reads)
+        rows = self.layout.share(asked, self.word_head, self.score_head)
+        own = self.own_head.index_select(1, asked)
+        if self.shape.half_steady:
+            is_steady = self.steadied[asked].view(-1, 1, 1)
+            rows = torch.where(is_steady, self.layout.share(asked, self.word_head, self.score_head * self.reads), rows)
+            own = torch.where(is_steady, own * self.reads[:, -1:].unsqueeze(1), own)
         rows = rows * (1.0 + self.head_stretch.index_select(1, asked).unsqueeze(2))
-        is_number = self.layout.is_number[asked].view(-1, 1, 1)
-        own_reads = torch.where(is_number, self.reads[:, -1:].unsqueeze(1), 1.0)  # (M, Q, 1, D)
-        rows = rows + OWN_SCALE * own_reads * self.own_head.index_select(1, asked)
+        rows = rows + OWN_SCALE * own
         rows = torch.cat([rows, self.point_head.index_select(1, asked).unsqueeze(2)], dim=2)
         return rows * self.voices.index_select(1, asked).view(*rows.shape[:2], 1, 1)
 

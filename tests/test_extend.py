@@ -3,6 +3,7 @@
 import argparse
 import csv
 import json
+from dataclasses import replace
 
 import numpy as np
 import onnxruntime
@@ -20,9 +21,10 @@ from tests.conftest import make_positions, run_training
 from training.column_links import read_columns
 from training.extend_command import extend_bundle
 from training.extended_bundle import WRITTEN
-from training.extending import start_network
+from training.extending import _answer, _prepare, start_network
 from training.extending_check import check_extension
 from training.joining import join_table
+from training.settings import choose_settings
 
 
 @pytest.fixture(scope="module")
@@ -148,6 +150,29 @@ def test_the_network_that_learns_is_the_one_that_is_written(small_bundle, garage
         network.new_parts.constant += 0.1
     with pytest.raises(RuntimeError, match="differ by"):
         check_extension(network, content, joined)
+
+
+def test_members_that_are_louder_than_others_learn_as_if_they_were_alone(small_bundle, garage, schema):
+    bundle = read_bundle(small_bundle)
+    joined = join_table(bundle.schema, garage, name="garage", columns=read_columns(schema))
+    folded, weight = read_folded(bundle.network), bundle.schema.index["weight"]
+    m = folded.n_members
+    voices = np.linspace(0.05, 1.95, m)
+    rows = folded.rows.copy()
+    rows[weight] *= np.repeat(voices, folded.n_heads // m)[:, None, None]  # as an exported network has them
+    asked = torch.tensor([joined.table.columns.tolist().index(weight)])
+    temper = torch.ones(len(joined.table.columns))
+    answers = []
+    for tables, known in ((folded, {}), (replace(folded, rows=rows), {"weight": voices.tolist()})):
+        torch.manual_seed(0)
+        network = start_network(tables, joined, temper)
+        settings = replace(choose_settings("moe", 300, 1_200), shape=network.shape)
+        manifest = {"target": None, "training": {"voices": known}}
+        lesson = _prepare(joined, None, temper, settings, manifest=manifest, seed=0)
+        answers.append(_answer(network, lesson, lesson.seen, asked))
+    alike, loud = answers
+    assert (alike.logits[:, :, :4] - loud.logits[:, :, :4]).abs().max() < 1e-4
+    assert (alike.point - loud.point).abs().max() < 1e-4
 
 
 def test_served_answers_stay_as_they_were(small_bundle, extended):

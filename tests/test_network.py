@@ -41,6 +41,7 @@ def test_the_gates_of_additive_members_do_not_look_at_values():
 def test_values_move_the_distributions_of_a_plain_member_but_not_their_shape():
     schema = make_schema(4, 2)
     network = make_network(schema, Shape(n_members=4, n_heads=2, d_head=4, half_additive=True, half_steady=True))
+    network.steadied[0] = True
     columns, asked = torch.arange(1, 6), torch.tensor([0])
     rows = torch.from_numpy(make_positions(schema, 9, 0.0))[:, 1:]
     logits = network(columns, rows.expand(4, -1, -1), asked).logits[:, 0]  # (M, K, B)
@@ -52,6 +53,9 @@ def test_values_move_the_distributions_of_a_plain_member_but_not_their_shape():
     assert along.abs().amax((1, 2)).min() > 1e-2
     # Additive and steady: the last of the four kinds. Where gates look at values they change how shapes are mixed.
     assert (left > 1e-4).tolist() == [True, True, True, False]
+    network.steadied[0] = False
+    free = network(columns, rows.expand(4, -1, -1), asked).logits[:, 0, network.layout.real[0]]
+    assert (free - logits).abs().amax((1, 2)).gt(1e-3).tolist() == [False, False, True, True]
 
 
 CASES = [
@@ -74,6 +78,7 @@ def test_one_pass_equals_naive_masking_in_logits_and_gradients(n_numbers, n_word
         company,
     )
     network.voices.uniform_(0.5, 1.5)
+    network.steadied[::2] = True
     columns = torch.randperm(n)
     rows = torch.from_numpy(make_positions(schema, 9, missing))[:, columns]
     positions = torch.stack([rows, rows.flip(0), rows, rows.flip(0)])

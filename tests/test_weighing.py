@@ -1,12 +1,16 @@
 """Members weighed by how they answer for rows unlike those they have learnt from."""
 
+import copy
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
-from training.reproduce.arrays import ask_side_by_side, to_dataset
+from model.runtime import Predictor
+from training.frames import fit_bundle
+from training.reproduce.arrays import adapt_side_by_side, ask_side_by_side, to_dataset
 from training.settings import choose_settings
 from training.weighing import _find_ends, _leave_out, fit_weighed
 
@@ -90,6 +94,69 @@ def test_what_is_left_out_is_not_learnt_from_nor_counted():
     assert not dataset.tables[0].held_out.any()
 
 
+def test_tables_of_one_kind_lose_the_same_end():
+    dataset = make_dataset()
+    for seed in range(1, 6):
+        other = to_dataset(*make_rows(N_ROWS, seed), [N_LEVELS] * 4)
+        for data in (dataset, other):
+            low, high = (data.tables[0].positions[some, :3].mean() for some in _find_ends(data.tables[0], data, 0)[:2])
+            assert low < high
+
+
+def test_only_tables_that_know_the_target_are_cut():
+    dataset = make_dataset()
+    table = dataset.tables[0]
+    blind = replace(table, name="blind", columns=table.columns[:3], positions=table.positions[:, :3])
+    small = replace(table, name="small", positions=table.positions[:30], held_out=table.held_out[:30])
+    folds = _leave_out(replace(dataset, tables=(blind, table, small)), seed=0)
+    assert len(folds) == 4
+    for fold, ends in folds:
+        assert list(ends) == [1]
+        assert [int(t.held_out.sum()) for t in fold.tables] == [0, N_ROWS // 5, 0]
+
+
+def test_holes_are_no_hindrance(settings):
+    dataset = make_dataset()
+    table = dataset.tables[0]
+    positions = table.positions.copy()
+    positions[np.random.default_rng(0).random(positions.shape) < 0.3] = np.nan
+    holey = replace(dataset, tables=(table, replace(table, name="holey", positions=positions)))
+    voices = fit_weighed(holey, replace(settings, min_steps=5, steps_per_row=0.0)).network.voices
+    assert torch.isfinite(voices).all()
+    assert voices[:, 3].std() > 0.0
+
+
+def test_data_sets_beside_each_other_are_weighed_each_by_itself(settings):
+    datasets = [to_dataset(*make_rows(N_ROWS, seed), [N_LEVELS] * 4) for seed in (0, 1)]
+    few = replace(settings, min_steps=20, steps_per_row=0.0)
+    both = replace(few, shape=replace(few.shape, n_members=2 * few.shape.n_members))
+    voices = fit_weighed(datasets[0], both, beside=datasets[1:]).network.voices[:, 3].view(2, -1, 4)
+    assert voices.mean((1, 2)).tolist() == pytest.approx([1.0, 1.0])
+    assert voices.eq(voices[:, :1]).all()
+    assert (voices[0, 0] - voices[1, 0]).abs().max() > 1e-3
+
+
+def test_a_fit_that_adapts_hears_all_members_alike_again(weighed):
+    adapted = replace(weighed, network=copy.deepcopy(weighed.network))
+    x, _ = make_rows(60, 1)
+    adapt_side_by_side(adapted, [make_dataset()], [x], seed=0)
+    assert adapted.network.voices.eq(1.0).all()
+
+
+def test_a_bundle_says_how_loud_its_members_are_and_its_answers_add_up(tmp_path):
+    x, y = make_rows(N_ROWS, 0)
+    frame = pd.DataFrame(x + np.random.default_rng(0).normal(0.0, 0.1, x.shape), columns=["a", "b", "c"])
+    fit_bundle({"rows": frame.assign(y=y)}, tmp_path / "b", target="y", kinds={"y": "ordinal"}, epochs=2.0)
+    predictor = Predictor.load(tmp_path / "b")
+    voices = predictor.bundle.manifest["training"]["voices"]
+    assert list(voices) == ["y"]
+    assert np.mean(voices["y"]) == pytest.approx(1.0, abs=1e-6)
+    answer = predictor.predict({"a": [1.0, 3.5], "b": [None, 3.0]}, "y", table="rows", explain=True)
+    assert answer.experts is not None
+    total = np.asarray(answer.experts.base) + np.asarray(answer.experts.contributions).sum(1)
+    assert total == pytest.approx(np.asarray(answer.experts.score), abs=1e-4)
+
+
 def test_a_row_without_the_target_is_never_left_out():
     dataset = make_dataset()
     table = dataset.tables[0]
@@ -99,7 +166,9 @@ def test_a_row_without_the_target_is_never_left_out():
     assert all((some % 2 == 1).all() for some in ends)
 
 
-@pytest.mark.parametrize("why", ["no target", "a word", "many levels", "many rows", "few columns", "few rows"])
+@pytest.mark.parametrize(
+    "why", ["no target", "a word", "two levels", "many levels", "many rows", "few columns", "few rows"]
+)
 def test_otherwise_members_are_as_loud_as_each_other(why, settings):
     dataset = make_dataset()
     few = replace(settings, min_steps=1, steps_per_row=0.0)
@@ -109,6 +178,9 @@ def test_otherwise_members_are_as_loud_as_each_other(why, settings):
         schema = dataset.schema
         word = replace(schema.features[3], kind="categorical", bins=None, categories=tuple("abcde"))
         dataset = replace(dataset, schema=replace(schema, features=(*schema.features[:3], word)))
+    elif why == "two levels":
+        x, y = make_rows(N_ROWS, 0)
+        dataset = to_dataset(x, (y > 1).astype(np.int64), [N_LEVELS] * 3 + [2])
     elif why == "many levels":
         x, y = make_rows(N_ROWS, 0)
         dataset = to_dataset(x, x[:, 0] + y, [N_LEVELS] * 3 + [2 * N_LEVELS - 1])
@@ -118,7 +190,7 @@ def test_otherwise_members_are_as_loud_as_each_other(why, settings):
         x, y = make_rows(N_ROWS, 0)
         dataset = to_dataset(x[:, :1], y, [N_LEVELS] * 2)
     else:
-        dataset = to_dataset(*make_rows(30, 0), [N_LEVELS] * 4)
+        dataset = to_dataset(*make_rows(90, 0), [N_LEVELS] * 4)
     fitted = fit_weighed(dataset, few)
     assert fitted.network.voices.eq(1.0).all()
     assert not fitted.settings.shape.half_steady

@@ -63,8 +63,17 @@ def _facts(fitted: Fitted, dataset: Dataset) -> dict[str, Any]:
             "settings": asdict(fitted.settings),
             "steps": fitted.checks[-1].step,
             "validation": min(check.score for check in fitted.checks),
+            "voices": _voices(fitted, dataset),
         },
     }
+
+
+def _voices(fitted: Fitted, dataset: Dataset) -> dict[str, list[float]]:
+    """How loud each member is, of features on which they are not all alike (training.weighing)."""
+    if not isinstance(fitted.network, MoeNetwork):
+        return {}
+    columns = zip(dataset.schema.features, fitted.network.voices.T.tolist(), strict=True)
+    return {feature.name: voices for feature, voices in columns if any(voice != 1.0 for voice in voices)}
 
 
 def _now() -> str:

@@ -5,7 +5,7 @@ teach what is said of them, those of the old features what the new columns say o
 Axis letters as in model.network: M members, B rows, S columns, Q questions, K values.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -68,8 +68,9 @@ class Lesson:
     """The rows of the new table, as ``positions`` (N, S), and what is to be learnt from them.
 
     Of its columns: which ``features`` they are, the ``weights`` of their questions and the ``temper`` of their
-    calibration, (S,) each, and how far they ``lean`` on the expert (S, 2). Of the members: their ``training`` rows, and
-    the rows they are checked by, (M, B, S), with what is ``seen`` of them.
+    calibration, (S,) each, how far they ``lean`` on the expert (S, 2), and the members' ``voices`` on them (M, S).
+    Of the members: their ``training`` rows, and the rows they are checked by, (M, B, S), with what is ``seen`` of
+    them.
     """
 
     positions: Tensor
@@ -77,6 +78,7 @@ class Lesson:
     weights: Tensor
     temper: Tensor
     lean: Tensor
+    voices: Tensor
     expert: LinearExpert | None
     training: list[NDArray[np.int64]]
     validation: Tensor
@@ -108,7 +110,7 @@ def extend_model(
         learning_rate=FASTER * settings.learning_rate,
         weight_decay=settings.weight_decay / FASTER,
     )
-    lesson = _prepare(joined, expert, temper, settings, target=bundle.manifest.get("target"), seed=seed)
+    lesson = _prepare(joined, expert, temper, settings, manifest=bundle.manifest, seed=seed)
     _fit(network, lesson, settings, seed, report)
     wide = folded.resize(joined.schema.n_values).add_heads(N_NEW_HEADS).grow(len(joined.schema.features))
     wide = wide.put(network.fold(), table.columns.tolist(), n_old=joined.n_old, n_new_heads=N_NEW_HEADS)
@@ -152,7 +154,7 @@ def _prepare(
     temper: Tensor,
     settings: FitSettings,
     *,
-    target: str | None,
+    manifest: Mapping[str, Any],
     seed: int,
 ) -> Lesson:
     """Split the training rows, for each member in its own way."""
@@ -167,7 +169,10 @@ def _prepare(
     positions = torch.from_numpy(table.positions)
     validation = positions[torch.from_numpy(np.stack([rows[:n_validation] for rows in rolled]))]
     generator = torch.Generator().manual_seed(seed)
-    is_target = torch.tensor([joined.schema.features[i].name == target for i in table.columns])
+    names = [joined.schema.features[i].name for i in table.columns]
+    is_target = torch.tensor([name == manifest.get("target") for name in names])
+    alike = [1.0] * settings.shape.n_members
+    known_voices = manifest["training"].get("voices", {})
     lean = np.zeros((len(table.columns), 2)) if expert is None else expert.lean[table.columns]
     return Lesson(
         positions=positions,
@@ -175,6 +180,7 @@ def _prepare(
         weights=torch.where(is_target, settings.target_weight, 1.0),
         temper=temper,
         lean=torch.from_numpy(lean).float(),
+        voices=torch.tensor([known_voices.get(name, alike) for name in names]).T,
         expert=expert,
         training=[rows[n_validation:] for rows in rolled],
         validation=validation,
@@ -185,13 +191,15 @@ def _prepare(
 def _answer(network: ExtendedNetwork, lesson: Lesson, seen: Tensor, asked: Tensor) -> Answer:
     """What will be served of some columns (Q,) of rows (M, B, S): network, expert and calibration together."""
     said: Answer = network(torch.arange(len(lesson.features)), seen, asked)
-    logits, point = said.logits, said.point
+    usual = network.base_table()[asked, :-1].unsqueeze(-1)  # (Q, K, 1)
+    # Each member learns as if it were alone: what it says louder or softer for the others' sake is taken back.
+    voices = lesson.voices[:, asked].unsqueeze(-1)  # (M, Q, 1)
+    logits, point = usual + (said.logits - usual) / voices.unsqueeze(-1), said.point / voices
     heard = hear(lesson.expert, lesson.features, seen, lesson.features[asked])
     if heard is not None:
         lean = lesson.lean[asked].unsqueeze(-1)  # (Q, 2, 1)
         logits = logits + lean[:, 1:] * heard.logits[:, :, : logits.shape[2]]
         point = point + lean[:, 0] * heard.mean
-    usual = network.base_table()[asked, :-1].unsqueeze(-1)  # (Q, K, 1)
     logits = usual + lesson.temper[asked].view(-1, 1, 1) * (logits - usual)
     return said._replace(logits=logits, point=point)
 

@@ -127,6 +127,7 @@ def _start(dataset: Dataset, settings: FitSettings, beside: Sequence[Dataset]) -
     network = NETWORKS[settings.preset](layout, settings.shape)
     if isinstance(network, MoeNetwork) and dataset.target is not None:
         target = dataset.schema.index[dataset.target]
+        network.steadied[target] = settings.shape.half_steady
         if not dataset.schema.features[target].is_number:
             # A word to which the network gives most of its attention: it leans on the linear expert where that helps,
             # and two members of every four find all by themselves: they learn what the law would have told.

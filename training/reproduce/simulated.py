@@ -210,6 +210,17 @@ def _show(value: float | None) -> str:
     return "" if value is None else f"{value:.3f}"
 
 
+def _count_lower(ours: Floats, published: Floats, cells: Sequence[Cell]) -> str:
+    """In how many cells ours is lower, and the others by name."""
+    others = [
+        f"{cell.name} ({mine:.2f}, published {theirs:.2f})"
+        for cell, mine, theirs in zip(cells, ours, published, strict=True)
+        if mine >= theirs
+    ]
+    lower = f"lower in {len(cells) - len(others)} of {len(cells)} cells"
+    return f"{lower}, not in {', '.join(others)}" if others else lower
+
+
 def _compare(figures: Mapping[tuple[str, str], Scores], cells: Sequence[Cell]) -> Iterator[str]:
     """Ours less the published network: the mean over the cells, with the standard error over our data sets."""
     ours = {
@@ -230,6 +241,8 @@ def _compare(figures: Mapping[tuple[str, str], Scores], cells: Sequence[Cell]) -
     ratio = ours["mse"].mean(1) / mse
     yield f"mean squared error over the published network's: {ours['mse'].mean() / mse.mean():.3f}"
     yield f"  by cell at most {ratio.max():.3f}"
+    for metric, decision in (("mse", "most probable class"), ("mse_mean", "posterior mean")):
+        yield f"  {decision}: {_count_lower(ours[metric].mean(1), mse, cells)}"
     behind = ours["accuracy"].mean(1) - best
     worst = int(behind.argmin())
     yield f"largest lag behind the best published column: {behind[worst]:+.3f} ({cells[worst].name})"
