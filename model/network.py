@@ -182,11 +182,10 @@ class MoeNetwork(nn.Module):
         self.register_buffer("fixed", steady * tells_shape)  # (M, 1, D): what no value of a cell changes
         orders = (torch.arange(N_ORDERS) > 0).view(-1, 1)
         self.register_buffer("reads", 1.0 - steady * torch.where(orders, 1.0 - tells_shape, tells_shape))  # (M, R, D)
-        self.register_buffer(
-            "steadied", torch.zeros(len(self.layout.word), dtype=torch.bool)
-        )  # (F,): the others are free
+        n_features = len(self.layout.word)
+        self.register_buffer("steadied", torch.zeros(n_features, dtype=torch.bool))  # the others keep free shapes
         # How loud each member is on each feature; 1 on the mean (training.weighing).
-        self.register_buffer("voices", torch.ones(m, len(self.layout.word)))
+        self.register_buffer("voices", torch.ones(m, n_features))
         self.register_buffer("hears", torch.ones(m, 1, 1))  # 0 for members that do without a linear expert
 
     def cell_table(self, columns: Tensor) -> Tensor:

@@ -39,11 +39,11 @@ def _masked_copies(network: MoeNetwork, columns: Tensor, positions: Tensor) -> T
 
 def _values(network: MoeNetwork, columns: Tensor, copies: Tensor) -> Tensor:
     """What each cell of each copy says, (M, N, S, D): in steady members in part whatever the cell holds."""
-    m, n, s, d = copies.shape
+    n, s = copies.shape[1:3]
     values = copies @ network.value.unsqueeze(1)
     same = (network.encoding[:, columns] @ network.value).unsqueeze(1)  # (M, 1, S, D)
     is_asked = torch.eye(s, dtype=torch.bool).repeat(n // s, 1).unsqueeze(-1)  # (N, S, 1)
-    return torch.where(is_asked, values, values + network.fixed.unsqueeze(1) * (same - values)).view(m, n, s, d)
+    return torch.where(is_asked, values, values + network.fixed.unsqueeze(1) * (same - values))
 
 
 def _heads(x: Tensor, network: MoeNetwork) -> Tensor:
