@@ -62,8 +62,8 @@ def _fold_attention(
     # A row after the last slot: the last value's cells look one further, with weight 0.
     end = torch.zeros_like(cells[:1])
     # To open all gates of a question is to close the masked cell's own: its score goes down instead.
-    pairs = torch.cat([gate_bias, -presence.flatten(0, 1)])  # (2 G, F, F)
-    return {"cell_slots": torch.cat([cells, end]), "query": query, "pair": pairs}
+    pairs = torch.cat([gate_bias, -presence.flatten(0, 1)]).movedim(0, -1)  # (F, F, 2 G)
+    return {"cell_slots": torch.cat([cells, end]), "query": query, "pairs": pairs}
 
 
 def _less_own(weights: Tensor, own_value: Tensor, n_heads: int) -> Tensor:

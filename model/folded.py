@@ -178,7 +178,9 @@ def _unpack(arrays: Mapping[str, NDArray[np.generic]]) -> Folded:
     query, k = np.asarray(arrays["query"], np.float32), int(arrays["n_values"])
     g, f, w = query.shape
     slots = np.asarray(arrays["cell_slots"], np.float32)
-    pair, presence = np.asarray(arrays["pair"], np.float32).reshape(2, g, f, f)
+    # Bundles of before have heads first.
+    pairs = np.moveaxis(arrays["pairs"], -1, 0) if "pairs" in arrays else arrays["pair"]
+    pair, presence = np.asarray(pairs, np.float32).reshape(2, g, f, f)
     return Folded(
         cells=slots[:-1].reshape(f, k, g, 2 * w + 1)[..., :-1],
         query=query,
@@ -198,7 +200,7 @@ def write_folded(folded: Folded, digest: str) -> bytes:
         # A row after the last slot: the last value's cells look one further, with weight 0.
         "cell_slots": np.concatenate([cells, np.zeros_like(cells[:1])]),
         "query": folded.query,
-        "pair": np.concatenate([folded.pair, folded.presence]),
+        "pairs": np.moveaxis(np.concatenate([folded.pair, folded.presence]), 0, -1),
         "rows": folded.rows.reshape(f, g * (w + 1), k + 1),
         "base_table": folded.base[:, None],
     }

@@ -16,11 +16,12 @@ OPSET = 20
 IR_VERSION = 10
 
 # Cells to keys and values, then the gates. A cell lies between its slot and the next one; a missing
-# cell is read at slot 0 and then shut out. `pair` holds the gate's bias less the masked cell's own
-# score, and below it how much the presence of each column lowers that score: the masked cell's own
-# gate closes as more is known. A cell of the very feature that is asked for is shut there too. Values end
-# in a constant 1, so that what is mixed ends in the sum of the gates: with it the last product takes away
-# what the masked cell would have said itself.
+# cell is read at slot 0 and then shut out. `pairs` (asked, heard, 2 G) holds the gate's bias less the masked
+# cell's own score, and after it how much the presence of each column lowers that score: the masked cell's own
+# gate closes as more is known. A cell of the very feature that is asked for is shut there too. Heads come last
+# in it, since runs of numbers are gathered far quicker than single ones. Values end in a constant 1, so that
+# what is mixed ends in the sum of the gates: with it the last product takes away what the masked cell would
+# have said itself.
 # Every node costs a microsecond of a single row: there are as few as can be.
 ATTENTION = """
   missing = IsNaN(positions)
@@ -43,14 +44,17 @@ ATTENTION = """
   keys_down = Transpose<perm = [0, 1, 3, 2]>(keys)
   query_g = Gather<axis = 1>(query, asked)
   scores_raw = MatMul(query_g, keys_down)
-  pair_q = Gather<axis = 1>(pair, asked)
-  pair_s = Gather<axis = 2>(pair_q, columns)
+  pairs_q = Gather<axis = 0>(pairs, asked)
+  pairs_s = Gather<axis = 1>(pairs_q, columns)
+  pair_s = Transpose<perm = [2, 0, 1]>(pairs_s)
   pair_g, presence = Split<axis = 0>(pair_s, halves)
   scores = Add(scores_raw, pair_g)
-  missing_wide = Unsqueeze(missing, at_middle)
-  scores_open = Where(missing_wide, floor, scores)
-  lacking = Where(missing_wide, zero, presence)
-  own_score = ReduceSum(lacking, minus_one)
+  shut = Where(missing, floor, zero)
+  shut_wide = Unsqueeze(shut, at_middle)
+  scores_open = Add(scores, shut_wide)
+  there = Where(missing, zero, one)
+  there_wide = Unsqueeze(there, at_sides)
+  own_score = MatMul(presence, there_wide)
   scores_all = Concat<axis = -1>(scores_open, own_score)
   gates_all = Softmax<axis = -1>(scores_all)
   heard = Slice(gates_all, zero_list, minus_one, minus_one)
@@ -156,6 +160,7 @@ def _constants(sizes: Mapping[str, int]) -> dict[str, NDArray[np.generic]]:
         "last": sizes["n_values"],
         "at_end": [-1],
         "at_middle": [1, 2],
+        "at_sides": [1, 3],
         "zero_list": [0],
         "one_list": [1],
         "two_list": [2],
@@ -166,7 +171,7 @@ def _constants(sizes: Mapping[str, int]) -> dict[str, NDArray[np.generic]]:
         "join_heads": [0, 0, heads * (width + 1)],
         "join_experts": [0, 0, 0, heads * (width + 1)],
     }
-    floats = {"zero": 0.0, "floor": -1e9, "per_member": 1.0 / sizes["n_members"]}
+    floats = {"zero": 0.0, "one": 1.0, "floor": -1e9, "per_member": 1.0 / sizes["n_members"]}
     return {
         **{name: np.asarray(value, dtype=np.int64) for name, value in integers.items()},
         **{name: np.asarray(value, dtype=np.float32) for name, value in floats.items()},

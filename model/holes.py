@@ -47,15 +47,14 @@ def fill_row(
         return {}
     outputs = predictor.ask(cells, asked)
     told = zip(outputs["logits"][0].tolist(), outputs["point"][0].tolist(), strict=True)
-    observed = cells.features[~np.isnan(cells.positions[0])].tolist()
     filled = {}
     for question, ((name, link), (logits, point)) in enumerate(zip(wanted.items(), told, strict=True)):
         readout = predictor.readout_of(link)
         if readout is None:
             filled[name] = predictor.read(one_question(outputs, question), link, cells, interval)
         elif brief and interval is None:
-            filled[name] = readout.answer(readout.read_value(logits, point))
+            filled[name] = readout.answer_briefly(logits, point)
         else:
-            n_observed = len(observed) - observed.count(asked[question])
+            n_observed = cells.count_in_row(asked[question])
             filled[name] = readout.answer(readout.read(logits, point, interval, n_observed))
     return filled

@@ -4,6 +4,7 @@ Numbers enter in units of their spread, words as one dimension of 0 and 1 each. 
 K values, D dimensions of the law, d those of a request's columns, P patterns of missing cells.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -111,7 +112,8 @@ def invert_seen(covariance: Floats, seen: Floats) -> Floats:
 def invert_one(covariance: Floats, seen: NDArray[np.bool_]) -> Floats:
     """``invert_seen`` for a single pattern (d,)."""
     inverse = np.zeros_like(covariance)
-    both = np.ix_(seen, seen)
+    some = np.flatnonzero(seen)
+    both = some[:, None], some
     inverse[both] = np.linalg.inv(covariance[both])
     return inverse
 
@@ -155,6 +157,13 @@ class Known:
     def split(self, slopes: Floats) -> Floats:
         """What each column adds to ``apply``, (B, n, S)."""
         return np.asarray((self.spread(slopes) * self.cells[:, None, :]) @ self.request.to_column)
+
+
+def condition_holes(law: NormalLaw, known: Known, at: Sequence[int]) -> tuple[Floats, Floats]:
+    """Of dimensions (n,) that a single row lacks: what is expected of them, (n,), and what is in doubt, (n, n)."""
+    shared = known.request.across[at]  # (n, d); the inverse is zero where nothing is seen
+    slopes = shared @ known.inverses[0]
+    return slopes @ known.cells[0], law.covariance[at][:, at] - slopes @ shared.T
 
 
 def condition_numbers(law: NormalLaw, known: Known, at: Indices) -> tuple[Floats, Floats]:

@@ -8,7 +8,6 @@ d those of the request's columns, w those of the asked feature, P patterns of mi
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,55 +27,15 @@ from model.law import (
     invert_patterns,
 )
 from model.schema import Feature, Kind, Schema
+from model.telling import Numbers, Told, Word, log_t, tell_holes
 
 # It is not asked for levels: the network alone is as good at them.
 ASKED_KINDS: frozenset[Kind] = frozenset({"numeric", "datetime", "categorical", "boolean"})
-# Tails for numbers: those of a t distribution, so that a value far out is surprising but never impossible.
-FREEDOM = 4.0
 LEAST_EIGENVALUE = 1e-9
 # Requests of other columns that are remembered.
 MOST_REQUESTS = 64
 # So many floats are worked on at once.
 MOST_AT_ONCE = 4_000_000
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Told:
-    """What the law says. Numbers: ``mean`` (B, Q), the expected value less the usual one, in spreads. All:
-    ``logits`` (B, Q, K), what it adds to those of the network, of meaning for a feature's own values. Both are 0
-    where it says nothing.
-
-    On request, of which columns that is made: ``mean_parts`` (B, Q, S) add up to ``mean``; for words
-    ``base`` (B, Q, K) and ``parts`` (B, Q, S, K) add up to ``logits``.
-    """
-
-    mean: Floats
-    logits: Floats
-    mean_parts: Floats | None = None
-    base: Floats | None = None
-    parts: Floats | None = None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Word:
-    """The dimensions of one word feature, which lie side by side; where its values lie in them, less the mean,
-    (K, w), and the precision with nothing known, (w, w).
-    """
-
-    at: slice
-    points: Floats
-    usual: Floats
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Numbers:
-    """The numbers that may be asked: of each feature its dimension, -1 if it is none of them, (F,); where its values
-    lie, less the mean, and the log density there with nothing known, (F, K) each.
-    """
-
-    at: Indices
-    points: Floats
-    usual: Floats
 
 
 class LinearExpert:
@@ -103,20 +62,20 @@ class LinearExpert:
             "owner": law.owner, "value": law.value, "mean": law.mean, "covariance": law.covariance, "lean": self.lean
         }  # fmt: skip
 
-    def _lay_out_numbers(self, asked: list[int]) -> _Numbers:
+    def _lay_out_numbers(self, asked: list[int]) -> Numbers:
         at = np.full(len(self._standard), -1)
         at[asked] = np.searchsorted(self.law.owner, asked)
         mean, variance = np.zeros(len(at)), np.ones(len(at))
         mean[asked], variance[asked] = self.law.mean[at[asked]], self.law.covariance[at[asked], at[asked]]
         points = self._standard - mean[:, None]
-        return _Numbers(at, points, _log_t(points, 0.0, variance[:, None] + LEAST_VARIANCE))
+        return Numbers(at, points, log_t(points, 0.0, variance[:, None] + LEAST_VARIANCE))
 
-    def _lay_out_word(self, feature: Feature, index: int) -> _Word:
+    def _lay_out_word(self, feature: Feature, index: int) -> Word:
         first, last = np.searchsorted(self.law.owner, [index, index + 1]).tolist()
         at = slice(first, last)
         points = np.eye(feature.n_values)[:, : last - first] - self.law.mean[at]
         spread = self.law.covariance[at, at] + LEAST_VARIANCE * np.eye(last - first)
-        return _Word(at, points, np.asarray(np.linalg.inv(spread), dtype=np.float64))
+        return Word(at, points, np.asarray(np.linalg.inv(spread), dtype=np.float64))
 
     def tell(self, columns: Indices, positions: NDArray[Any], asked: Indices, *, explain: bool = False) -> Told:
         """What the law says of each question from the other cells of each row; NaN positions are missing."""
@@ -128,6 +87,9 @@ class LinearExpert:
         patterns, which = find_patterns(seen)
         inverses = request.recall(patterns) if len(patterns) == 1 else invert_patterns(request.covariance, patterns)
         known = Known(request, patterns, inverses, which, cells)
+        if len(positions) == 1 and not explain and not _is_seen(columns, positions[0], asked):
+            tell_holes(told, self.law, known, asked, numbers=self._numbers, words=self._words)
+            return told
         numbers = np.flatnonzero(self._numbers.at[asked] >= 0)
         step = max(1, MOST_AT_ONCE // (cells.size or 1))
         for i in range(0, len(numbers), step):
@@ -144,11 +106,11 @@ class LinearExpert:
         mean, variance = known.apply(slopes), known.spread(variance)  # (B, n), (B or 1, n)
         points, usual = self._numbers.points[features], self._numbers.usual[features]
         told.mean[:, questions] = mean
-        told.logits[:, questions] = _log_t(points, mean[:, :, None], variance[:, :, None]) - usual
+        told.logits[:, questions] = log_t(points, mean[:, :, None], variance[:, :, None]) - usual
         if told.mean_parts is not None:
             told.mean_parts[:, questions] = known.split(slopes)
 
-    def _tell_word(self, told: Told, known: Known, question: int, word: _Word) -> None:
+    def _tell_word(self, told: Told, known: Known, question: int, word: Word) -> None:
         """Answer one question about a word."""
         slopes, precision = condition_word(self.law, known, word.at)
         moved, precision = known.apply(slopes), known.spread(precision)  # (B, w), (B or 1, w, w)
@@ -242,6 +204,11 @@ def _fitting(schema: Schema, owner: Indices) -> list[tuple[int, int]]:
     return found
 
 
+def _is_seen(columns: Indices, row: NDArray[Any], asked: Indices) -> bool:
+    """Whether a row (S,) holds a cell of what is asked."""
+    return not set(asked.tolist()).isdisjoint(columns[~np.isnan(row)].tolist())
+
+
 def _pad(values: Floats, n_values: int) -> Floats:
     """So many values, the last one as often as needed."""
     return values[np.minimum(np.arange(n_values), len(values) - 1)]
@@ -255,9 +222,3 @@ def _silence(n_rows: int, n_questions: int, n_values: int, n_columns: int | None
         return Told(mean, logits)
     parts = np.zeros((*shape, n_columns, n_values))
     return Told(mean, logits, np.zeros((*shape, n_columns)), np.zeros((*shape, n_values)), parts)
-
-
-def _log_t(at: Floats, mean: Floats | float, variance: Floats | float) -> Floats:
-    """The logarithm of a t density, up to a constant of its degrees of freedom."""
-    distance: Floats = np.square(at - mean) / (FREEDOM * variance)
-    return -0.5 * (FREEDOM + 1.0) * np.log1p(distance) - 0.5 * np.log(variance)

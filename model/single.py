@@ -21,6 +21,8 @@ from model.codec import Axis, axis_of, tails, word_index
 from model.requests import Columns
 from model.schema import Feature, Link
 
+# The pieces of a distribution that nobody will look at.
+NO_PIECES = np.empty((1, 0))
 # A cell and its column's link to a position; None: not a plain cell.
 Reader = Callable[[Any, Link], float | None]
 
@@ -129,11 +131,17 @@ class Readout:
         chosen = max(range(n_choices), key=mass.__getitem__)
         return RowAnswer(self.choices[chosen], mass, mass[chosen])
 
-    def read_value(self, logits: list[float], point: float) -> RowAnswer:
-        """The same without a distribution, a median or an interval: of a number the expected value is all there is."""
-        if self.feature.kind != "numeric":
-            return self.read(logits, point, None, 0)
-        return RowAnswer(self._show(self._expect(point)), [])
+    def answer_briefly(self, logits: list[float], point: float) -> Prediction:
+        """The answer without distribution, median and interval."""
+        feature = self.feature
+        if feature.kind == "numeric":
+            return Prediction(self.link.column, feature.kind, [self._show(self._expect(point))], NO_PIECES)
+        del logits[feature.n_values :]
+        largest = max(logits[: feature.n_values - feature.has_other])
+        chosen = logits.index(largest)
+        probability = 1.0 / sum([exp(logit - largest) for logit in logits])
+        value = self._show(feature.knots.values[chosen]) if self.steps else self.choices[chosen]
+        return Prediction(self.link.column, feature.kind, [value], NO_PIECES, np.asarray([probability]))
 
     def answer(self, row: RowAnswer) -> Prediction:
         """The answer for one row in the form that those for many have."""

@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
 import torch
@@ -130,6 +131,16 @@ def test_contributions_of_old_and_new_columns_add_up(extended):
     answer = predictor.predict({"kilos": [1500], "thirst": [12.0]}, "mpg", table="garage", explain=True)
     heard = answer.experts.contributions
     assert np.abs(heard[0]).min() > 0.0
+
+
+def test_bundles_of_before_had_heads_first_and_are_read_all_the_same(small_bundle):
+    bundle = read_bundle(small_bundle)
+    model = onnx.load_model_from_string(bundle.network)
+    for tensor in model.graph.initializer:
+        if tensor.name == "pairs":
+            heads_first = np.moveaxis(onnx.numpy_helper.to_array(tensor), -1, 0)
+            tensor.CopyFrom(onnx.numpy_helper.from_array(np.ascontiguousarray(heads_first), "pair"))
+    assert write_folded(read_folded(model.SerializeToString()), bundle.schema.digest()) == bundle.network
 
 
 def test_the_network_that_learns_is_the_one_that_is_written(small_bundle, garage, schema):

@@ -29,6 +29,10 @@ def schema():
 
 @pytest.fixture(scope="module")
 def expert(schema):
+    return make_expert(schema)
+
+
+def make_expert(schema):
     owner, value = dimensions_of(schema, 50)
     root = RNG.normal(size=(len(owner), len(owner)))
     covariance = root @ root.T / len(owner) + 0.1 * np.eye(len(owner))
@@ -96,6 +100,21 @@ def test_the_order_of_the_columns_does_not_matter(expert):
     two = expert.tell(order, positions[:, order], np.asarray([1, 2]))
     assert one.mean == pytest.approx(two.mean)
     assert one.logits == pytest.approx(two.logits)
+
+
+def test_of_what_a_single_row_lacks_it_says_what_it_says_of_many():
+    """A row alone is answered in a way of its own; the same row twice is not."""
+    words = Feature("kind", "categorical", categories=("0", "1", "2"), shares=(0.5, 0.3, 0.2))
+    either = Feature("is_new", "boolean", shares=(0.4, 0.6))
+    expert = make_expert(Schema((number("a"), words, number("bb"), either, number("ccc"))))
+    rng = np.random.default_rng(5)
+    for _ in range(40):
+        row = np.asarray([[rng.uniform(0, 9), rng.integers(3), rng.uniform(0, 9), rng.integers(2), 3.5]], np.float32)
+        row[0, rng.random(5) < 0.5] = np.nan
+        lacking = rng.permutation(np.flatnonzero(np.isnan(row[0])))
+        one, two = (expert.tell(np.arange(5), rows, lacking) for rows in (row, row.repeat(2, axis=0)))
+        assert one.mean == pytest.approx(two.mean[:1], abs=1e-9)
+        assert one.logits == pytest.approx(two.logits[:1], abs=1e-9)
 
 
 def test_the_law_is_found_from_rows_with_holes():

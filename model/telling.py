@@ -1,0 +1,95 @@
+"""What a joint normal law says of numbers and words, and how it says it of all that a single row lacks.
+
+Axis letters: B rows, S columns, Q questions, K values, F features, n dimensions asked for, w those of a word.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from model.law import LEAST_VARIANCE, Floats, Indices, Known, NormalLaw, condition_holes
+
+# Tails for numbers: those of a t distribution, so that a value far out is surprising but never impossible.
+FREEDOM = 4.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Told:
+    """What the law says. Numbers: ``mean`` (B, Q), the expected value less the usual one, in spreads. All:
+    ``logits`` (B, Q, K), what it adds to those of the network, of meaning for a feature's own values. Both are 0
+    where it says nothing.
+
+    On request, of which columns that is made: ``mean_parts`` (B, Q, S) add up to ``mean``; for words
+    ``base`` (B, Q, K) and ``parts`` (B, Q, S, K) add up to ``logits``.
+    """
+
+    mean: Floats
+    logits: Floats
+    mean_parts: Floats | None = None
+    base: Floats | None = None
+    parts: Floats | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Word:
+    """The dimensions of one word feature, which lie side by side; where its values lie in them, less the mean,
+    (K, w), and the precision with nothing known, (w, w).
+    """
+
+    at: slice
+    points: Floats
+    usual: Floats
+
+    def say(self, expected: Floats, left: Floats) -> Floats:
+        """The logits (K,) for one row: its dimensions are expected there (w,), that much in doubt (w, w)."""
+        if len(expected) == 1:
+            points, precision = self.points[:, 0], 1.0 / (left.item() + LEAST_VARIANCE)
+            bend = 0.5 * (precision - self.usual.item())
+            return np.asarray(points * (precision * expected.item() - bend * points))
+        precisions = np.linalg.inv(left + LEAST_VARIANCE * np.eye(len(left)))
+        bends = ((self.points @ (precisions - self.usual)) * self.points).sum(axis=-1)
+        return np.asarray(self.points @ (precisions @ expected) - 0.5 * bends)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Numbers:
+    """The numbers that may be asked: of each feature its dimension, -1 if it is none of them, (F,); where its values
+    lie, less the mean, and the log density there with nothing known, (F, K) each.
+    """
+
+    at: Indices
+    points: Floats
+    usual: Floats
+
+
+def log_t(at: Floats, mean: Floats | float, variance: Floats | float) -> Floats:
+    """The logarithm of a t density, up to a constant of its degrees of freedom."""
+    distance: Floats = np.square(at - mean) / (FREEDOM * variance)
+    return -0.5 * (FREEDOM + 1.0) * np.log1p(distance) - 0.5 * np.log(variance)
+
+
+def tell_holes(
+    told: Told, law: NormalLaw, known: Known, asked: Indices, *, numbers: Numbers, words: Mapping[int, Word]
+) -> None:
+    """Answer for features that a single row lacks, numbers and words in one: the calls are dear, not the sums."""
+    features = asked.tolist()
+    at_numbers = [(q, at) for q, at in enumerate(numbers.at[asked].tolist()) if at >= 0]
+    at_words = [(q, words[feature]) for q, feature in enumerate(features) if feature in words]
+    dims = [at for _, at in at_numbers]
+    for _, word in at_words:
+        dims += range(word.at.start, word.at.stop)
+    if not dims:
+        return
+    expected, left = condition_holes(law, known, dims)
+    if at_numbers:
+        n = len(at_numbers)
+        questions = [q for q, _ in at_numbers]
+        which, mean, variance = asked[questions], expected[:n], left.diagonal()[:n] + LEAST_VARIANCE
+        logits = log_t(numbers.points[which], mean[:, None], variance[:, None])
+        told.mean[0, questions], told.logits[0, questions] = mean, logits - numbers.usual[which]
+    first = len(at_numbers)
+    for question, word in at_words:
+        block = slice(first, first + len(word.usual))
+        told.logits[0, question, : len(word.points)] = word.say(expected[block], left[block, block])
+        first = block.stop
