@@ -45,14 +45,15 @@ def fill_row(
     asked = [predictor.schema.index[link.feature] for link in wanted.values()]
     if not asked:
         return {}
-    outputs = predictor.ask(cells, asked)
+    is_brief = brief and interval is None
+    readouts = [predictor.readout_of(link) for link in wanted.values()]
+    outputs = predictor.ask(cells, asked, means_only=is_brief and None not in readouts)
     told = zip(outputs["logits"][0].tolist(), outputs["point"][0].tolist(), strict=True)
     filled = {}
-    for question, ((name, link), (logits, point)) in enumerate(zip(wanted.items(), told, strict=True)):
-        readout = predictor.readout_of(link)
+    for question, (name, readout, (logits, point)) in enumerate(zip(wanted, readouts, told, strict=True)):
         if readout is None:
-            filled[name] = predictor.read(one_question(outputs, question), link, cells, interval)
-        elif brief and interval is None:
+            filled[name] = predictor.read(one_question(outputs, question), wanted[name], cells, interval)
+        elif is_brief:
             filled[name] = readout.answer_briefly(logits, point)
         else:
             n_observed = cells.count_in_row(asked[question])

@@ -6,6 +6,7 @@ K values, D dimensions of the law, d those of a request's columns, P patterns of
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import isnan
 from typing import Any
 
 import numpy as np
@@ -57,17 +58,50 @@ class Request:
     across: Floats  # (D, d): covariance of all dimensions with these
     value: Indices
     knots: Floats
-    kept: dict[bytes, Floats] = field(default_factory=dict)
+    kept: dict[bytes | tuple[int, ...], Floats] = field(default_factory=dict)
+    # The same for a single row, as lists: of each dimension itself, its place, value, mean and knots.
+    listed: list[tuple[int, int, int, float, list[float]]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        parts = (self.dims, self.place, self.value, self.mean, self.knots)
+        self.listed = list(zip(*(part.tolist() for part in parts), strict=True))
 
     def recall(self, pattern: NDArray[np.bool_]) -> Floats:
         """The inverse for a single pattern (1, d), kept: most requests look like the one before."""
         key = pattern.tobytes()
         inverse = self.kept.get(key)
+        return self._keep(key, invert_one(self.covariance, pattern[0])[None]) if inverse is None else inverse
+
+    def recall_seen(self, law: NormalLaw, seen: tuple[int, ...]) -> Floats:
+        """The same for the dimensions of the law that a row has, (n, n)."""
+        inverse = self.kept.get(seen)
         if inverse is None:
-            if len(self.kept) >= max(1, MOST_KEPT // (self.covariance.size or 1)):
-                self.kept.clear()  # other threads hold what they use
-            inverse = self.kept[key] = invert_one(self.covariance, pattern[0])[None]
+            some = np.asarray(seen)
+            inverse = np.asarray(np.linalg.inv(law.covariance.take(some, 0).take(some, 1)), dtype=np.float64)
+            self._keep(seen, inverse)
         return inverse
+
+    def _keep(self, key: bytes | tuple[int, ...], inverse: Floats) -> Floats:
+        if len(self.kept) >= max(1, MOST_KEPT // (self.covariance.size or 1)):
+            self.kept.clear()  # other threads hold what they use
+        self.kept[key] = inverse
+        return inverse
+
+    def encode_row(self, row: Sequence[float]) -> "Row":
+        """A single row of positions (S,): ``encode`` without an array."""
+        seen, cells = [], []
+        for dim, place, value, mean, knots in self.listed:
+            at = row[place]
+            if isnan(at):
+                continue
+            if value < 0:
+                below = int(at)
+                cell = knots[below] + (at - below) * (knots[below + 1] - knots[below])
+            else:
+                cell = float(at == value)
+            seen.append(dim)
+            cells.append(cell - mean)
+        return Row(self, tuple(seen), cells)
 
     def encode(self, positions: NDArray[Any]) -> tuple[Floats, NDArray[np.bool_]]:
         """Cells as deviations from the mean, 0 where missing, and whether there is one, (B, d) each."""
@@ -80,6 +114,26 @@ class Request:
         numbers = low + (at - below) * (self.knots[every, below + 1] - low)
         cells = np.where(self.value < 0, numbers, at == self.value) - self.mean
         return np.where(seen, cells, 0.0), seen
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Row:
+    """The dimensions of the law that a single row has cells of, and those cells, as deviations from the mean."""
+
+    request: Request
+    seen: tuple[int, ...]
+    cells: list[float]
+
+    def condition(self, law: NormalLaw, holes: Sequence[int]) -> tuple[Floats, Floats]:
+        """Of dimensions (n,) that the row lacks: what is expected of them, (n,), and what is in doubt, (n, n)."""
+        at = np.asarray(holes)
+        rows = law.covariance.take(at, 0)
+        left = rows.take(at, 1)
+        if not self.seen:
+            return np.zeros(len(at)), left
+        shared = rows.take(np.asarray(self.seen), 1)
+        slopes = shared @ self.request.recall_seen(law, self.seen)
+        return slopes @ np.asarray(self.cells), left - slopes @ shared.T
 
 
 def dimensions_of(schema: Schema, most: int) -> tuple[Indices, Indices]:
@@ -157,13 +211,6 @@ class Known:
     def split(self, slopes: Floats) -> Floats:
         """What each column adds to ``apply``, (B, n, S)."""
         return np.asarray((self.spread(slopes) * self.cells[:, None, :]) @ self.request.to_column)
-
-
-def condition_holes(law: NormalLaw, known: Known, at: Sequence[int]) -> tuple[Floats, Floats]:
-    """Of dimensions (n,) that a single row lacks: what is expected of them, (n,), and what is in doubt, (n, n)."""
-    shared = known.request.across[at]  # (n, d); the inverse is zero where nothing is seen
-    slopes = shared @ known.inverses[0]
-    return slopes @ known.cells[0], law.covariance[at][:, at] - slopes @ shared.T
 
 
 def condition_numbers(law: NormalLaw, known: Known, at: Indices) -> tuple[Floats, Floats]:

@@ -27,7 +27,7 @@ from model.law import (
     invert_patterns,
 )
 from model.schema import Feature, Kind, Schema
-from model.telling import Numbers, Told, Word, log_t, tell_holes
+from model.telling import Askable, Numbers, Told, Word, log_t
 
 # It is not asked for levels: the network alone is as good at them.
 ASKED_KINDS: frozenset[Kind] = frozenset({"numeric", "datetime", "categorical", "boolean"})
@@ -54,6 +54,7 @@ class LinearExpert:
         self._numbers = self._lay_out_numbers([i for i in asked if schema.features[i].is_number])
         words = [i for i in asked if not schema.features[i].is_number]
         self._words = {i: self._lay_out_word(schema.features[i], i) for i in words}
+        self._askable = Askable(law, self._numbers, self._words)
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """All there is to keep of it."""
@@ -77,19 +78,30 @@ class LinearExpert:
         spread = self.law.covariance[at, at] + LEAST_VARIANCE * np.eye(last - first)
         return Word(at, points, np.asarray(np.linalg.inv(spread), dtype=np.float64))
 
-    def tell(self, columns: Indices, positions: NDArray[Any], asked: Indices, *, explain: bool = False) -> Told:
-        """What the law says of each question from the other cells of each row; NaN positions are missing."""
+    def tell(
+        self,
+        columns: Indices,
+        positions: NDArray[Any],
+        asked: Indices,
+        *,
+        explain: bool = False,
+        means_only: bool = False,
+    ) -> Told:
+        """What the law says of each question from the other cells of each row; NaN positions are missing.
+        ``means_only``: of numbers the expected value is enough.
+        """
         request = self._request(columns)
-        cells, seen = request.encode(positions)
         told = _silence(len(positions), len(asked), self._n_values, len(columns) if explain else None)
         if len(positions) == 0:
             return told
+        if len(positions) == 1 and not explain:
+            row = request.encode_row(positions[0].tolist())
+            if self._askable.tell_holes(told, row, asked, means_only=means_only):
+                return told
+        cells, seen = request.encode(positions)
         patterns, which = find_patterns(seen)
         inverses = request.recall(patterns) if len(patterns) == 1 else invert_patterns(request.covariance, patterns)
         known = Known(request, patterns, inverses, which, cells)
-        if len(positions) == 1 and not explain and not _is_seen(columns, positions[0], asked):
-            tell_holes(told, self.law, known, asked, numbers=self._numbers, words=self._words)
-            return told
         numbers = np.flatnonzero(self._numbers.at[asked] >= 0)
         step = max(1, MOST_AT_ONCE // (cells.size or 1))
         for i in range(0, len(numbers), step):
@@ -155,12 +167,18 @@ class LinearExpert:
         )
 
     def join(
-        self, names: Sequence[str], feed: Mapping[str, NDArray[Any]], outputs: Sequence[NDArray[np.float32]]
+        self,
+        names: Sequence[str],
+        feed: Mapping[str, NDArray[Any]],
+        outputs: Sequence[NDArray[np.float32]],
+        *,
+        means_only: bool = False,
     ) -> list[NDArray[np.float32]]:
-        """The outputs of the network with what the law says added."""
+        """The outputs of the network with what the law says added; ``means_only``: as in ``tell``."""
         asked = np.asarray(feed["asked"])
         found = dict(zip(names, outputs, strict=True))
-        told = self.tell(feed["columns"], feed["positions"], asked, explain="contributions" in found)
+        explain = "contributions" in found
+        told = self.tell(feed["columns"], feed["positions"], asked, explain=explain, means_only=means_only)
         lean = self.lean[asked].T  # (2, Q)
         added = {"point": lean[0] * told.mean, "logits": lean[1, :, None] * told.logits}
         if told.mean_parts is not None and told.base is not None and told.parts is not None:
@@ -202,11 +220,6 @@ def _fitting(schema: Schema, owner: Indices) -> list[tuple[int, int]]:
         feature = schema.features[i]
         found += [(i, -1)] if feature.is_number else [(i, value) for value in range(feature.n_values - 1)]
     return found
-
-
-def _is_seen(columns: Indices, row: NDArray[Any], asked: Indices) -> bool:
-    """Whether a row (S,) holds a cell of what is asked."""
-    return not set(asked.tolist()).isdisjoint(columns[~np.isnan(row)].tolist())
 
 
 def _pad(values: Floats, n_values: int) -> Floats:

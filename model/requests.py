@@ -16,6 +16,9 @@ from model.schema import Feature, Link
 # Of names that nobody knows no more than so many are told.
 MOST_TOLD = 100
 
+# A single row, which lacks a cell.
+THE_ROW = np.ones(1, dtype=bool)
+
 Columns = Mapping[str, Sequence[Any] | NDArray[Any]]
 
 
@@ -50,6 +53,9 @@ class Cells:
         """For each wanted column that has one, which rows lack a cell of it, (B,)."""
         if len(self.given) == 0:
             return {}
+        if len(self.given) == 1:
+            has_cell = dict(zip(self.names, self.given[0].tolist(), strict=True))
+            return {name: THE_ROW for name in wanted if not has_cell.get(name, False)}
         lacking = ~self.given
         has_hole = dict(zip(self.names, np.asarray(lacking.any(axis=0)).tolist(), strict=True))
         place = {name: j for j, name in enumerate(self.names)}

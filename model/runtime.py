@@ -96,8 +96,13 @@ class Predictor:
             warnings += warn_of(links[name], self.feature_of(links[name]), reading)
         return Cells(tuple(known), self._indices([links[name] for name in known]), positions, given, tuple(warnings))
 
-    def ask(self, cells: Cells, asked: Sequence[int], *, explain: bool = False, pause: Pause | None = None) -> Outputs:
-        """Run the network: one question per asked feature, for every row, in pieces; ``pause`` between them."""
+    def ask(
+        self, cells: Cells, asked: Sequence[int], *, explain: bool = False, means_only: bool = False,
+        pause: Pause | None = None,
+    ) -> Outputs:  # fmt: skip
+        """Run the network: one question per asked feature, for every row, in pieces; ``pause`` between them.
+        ``means_only``: nobody will look at the logits of numbers, and they may be wrong.
+        """
         if explain and not self.bundle.is_additive:
             preset = self.bundle.manifest["preset"]
             raise AskError(f"model {self.bundle.name!r} (preset {preset!r}) has no exact contributions to explain")
@@ -109,10 +114,11 @@ class Predictor:
             return {name: output if name in FIXED else output[:0] for name, output in some.items()}
         names = list(CONTRACT[True] if explain else ANSWERS)
         step = max(1, MOST_GATES // max(1, len(asked) * len(features) * self._n_heads))
-        feed = {"columns": features, "asked": np.asarray(asked, dtype=np.int64)}
+        feed: dict[str, NDArray[Any]] = {"columns": features, "asked": np.asarray(asked, dtype=np.int64)}
         pieces = []
         for i in range(0, len(positions), step):
-            pieces.append(self._network.run(names, {**feed, "positions": positions[i : i + step]}))
+            feed["positions"] = positions[i : i + step]
+            pieces.append(self._network.run(names, feed, means_only=means_only))
             if pause is not None:
                 pause()
         return {

@@ -28,8 +28,10 @@ class Network:
     expert: LinearExpert | None = None
     calibration: Calibration | None = None
 
-    def run(self, names: Sequence[str], feed: Mapping[str, NDArray[Any]]) -> list[NDArray[np.float32]]:
-        """The outputs of these names."""
+    def run(
+        self, names: Sequence[str], feed: Mapping[str, NDArray[Any]], *, means_only: bool = False
+    ) -> list[NDArray[np.float32]]:
+        """The outputs of these names. ``means_only``: nobody will look at the logits of numbers."""
         is_brief = len(names) == len(ANSWERS)
         session, fed = (self.brief, _without_holes(feed)) if is_brief else (self.whole, feed)
         outputs: list[NDArray[np.float32]] = session.run(names, fed)
@@ -37,7 +39,7 @@ class Network:
             at = names.index("base")
             outputs[at] = np.broadcast_to(outputs[at], (len(feed["positions"]), *outputs[at].shape))
         if self.expert is not None:
-            outputs = self.expert.join(names, feed, outputs)
+            outputs = self.expert.join(names, feed, outputs, means_only=means_only)
         return outputs if self.calibration is None else self.calibration.apply(names, feed, outputs)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from model.law import LEAST_VARIANCE, Floats, Indices, Known, NormalLaw, condition_holes
+from model.law import LEAST_VARIANCE, Floats, Indices, NormalLaw, Row
 
 # Tails for numbers: those of a t distribution, so that a value far out is surprising but never impossible.
 FREEDOM = 4.0
@@ -69,27 +69,36 @@ def log_t(at: Floats, mean: Floats | float, variance: Floats | float) -> Floats:
     return -0.5 * (FREEDOM + 1.0) * np.log1p(distance) - 0.5 * np.log(variance)
 
 
-def tell_holes(
-    told: Told, law: NormalLaw, known: Known, asked: Indices, *, numbers: Numbers, words: Mapping[int, Word]
-) -> None:
-    """Answer for features that a single row lacks, numbers and words in one: the calls are dear, not the sums."""
-    features = asked.tolist()
-    at_numbers = [(q, at) for q, at in enumerate(numbers.at[asked].tolist()) if at >= 0]
-    at_words = [(q, words[feature]) for q, feature in enumerate(features) if feature in words]
-    dims = [at for _, at in at_numbers]
-    for _, word in at_words:
-        dims += range(word.at.start, word.at.stop)
-    if not dims:
-        return
-    expected, left = condition_holes(law, known, dims)
-    if at_numbers:
-        n = len(at_numbers)
-        questions = [q for q, _ in at_numbers]
-        which, mean, variance = asked[questions], expected[:n], left.diagonal()[:n] + LEAST_VARIANCE
-        logits = log_t(numbers.points[which], mean[:, None], variance[:, None])
-        told.mean[0, questions], told.logits[0, questions] = mean, logits - numbers.usual[which]
-    first = len(at_numbers)
-    for question, word in at_words:
-        block = slice(first, first + len(word.usual))
-        told.logits[0, question, : len(word.points)] = word.say(expected[block], left[block, block])
-        first = block.stop
+@dataclass(frozen=True, slots=True, eq=False)
+class Askable:
+    """The features that a law may be asked for."""
+
+    law: NormalLaw
+    numbers: Numbers
+    words: Mapping[int, Word]
+
+    def tell_holes(self, told: Told, row: Row, asked: Indices, *, means_only: bool) -> bool:
+        """Answer for features that a single row lacks, numbers and words in one: the calls are dear, not the sums.
+        ``means_only``: of numbers no more is said than what is expected. False if the row has one of them.
+        """
+        numbers = [(q, at) for q, at in enumerate(self.numbers.at[asked].tolist()) if at >= 0]
+        words = [(q, self.words[feature]) for q, feature in enumerate(asked.tolist()) if feature in self.words]
+        dims = [at for _, at in numbers]
+        for _, word in words:
+            dims += range(word.at.start, word.at.stop)
+        if not dims or not set(dims).isdisjoint(row.seen):
+            return not dims
+        expected, left = row.condition(self.law, dims)
+        n = len(numbers)
+        if numbers:
+            questions = [q for q, _ in numbers]
+            told.mean[0, questions] = expected[:n]
+            if not means_only:
+                which, variance = asked[questions], left.diagonal()[:n] + LEAST_VARIANCE
+                logits = log_t(self.numbers.points[which], expected[:n, None], variance[:, None])
+                told.logits[0, questions] = logits - self.numbers.usual[which]
+        for question, word in words:
+            block = slice(n, n + len(word.usual))
+            told.logits[0, question, : len(word.points)] = word.say(expected[block], left[block, block])
+            n = block.stop
+        return True
