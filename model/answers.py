@@ -56,10 +56,11 @@ def read_answer(
 
     ``interval`` (B,): the central part of each row's distribution to give.
     """
-    mass = softmax(outputs["logits"][:, question, : feature.n_values])
+    logits = outputs["logits"][:, question, : feature.n_values]
+    mass = softmax(logits)
     if feature.is_number:
         return _read_number(feature, link, mass, outputs["point"][:, question].astype(np.float64), interval)
-    chosen = mass[:, : n_choices(feature)].argmax(axis=1)
+    chosen = logits[:, : n_choices(feature)].argmax(axis=1)  # of choices far behind OTHER all mass may be 0
     words = [show_word(feature, word) for word in feature.words]
     return Prediction(
         target=link.column,

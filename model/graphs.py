@@ -46,15 +46,16 @@ ATTENTION = """
   scores_raw = MatMul(query_g, keys_down)
   pairs_q = Gather<axis = 0>(pairs, asked)
   pairs_s = Gather<axis = 1>(pairs_q, columns)
-  pair_s = Transpose<perm = [2, 0, 1]>(pairs_s)
-  pair_g, presence = Split<axis = 0>(pair_s, halves)
+  pair_l, presence = Split<axis = -1>(pairs_s, halves)
+  pair_g = Transpose<perm = [2, 0, 1]>(pair_l)
   scores = Add(scores_raw, pair_g)
   shut = Where(missing, floor, zero)
   shut_wide = Unsqueeze(shut, at_middle)
   scores_open = Add(scores, shut_wide)
   there = Where(missing, zero, one)
-  there_wide = Unsqueeze(there, at_sides)
-  own_score = MatMul(presence, there_wide)
+  own_l = MatMul(there, presence)
+  own_g = Transpose<perm = [1, 2, 0]>(own_l)
+  own_score = Unsqueeze(own_g, at_end)
   scores_all = Concat<axis = -1>(scores_open, own_score)
   gates_all = Softmax<axis = -1>(scores_all)
   heard = Slice(gates_all, zero_list, minus_one, minus_one)
@@ -160,7 +161,6 @@ def _constants(sizes: Mapping[str, int]) -> dict[str, NDArray[np.generic]]:
         "last": sizes["n_values"],
         "at_end": [-1],
         "at_middle": [1, 2],
-        "at_sides": [1, 3],
         "zero_list": [0],
         "one_list": [1],
         "two_list": [2],

@@ -59,12 +59,8 @@ class Request:
     value: Indices
     knots: Floats
     kept: dict[bytes | tuple[int, ...], Floats] = field(default_factory=dict)
-    # The same for a single row, as lists: of each dimension itself, its place, value, mean and knots.
-    listed: list[tuple[int, int, int, float, list[float]]] = field(init=False)
-
-    def __post_init__(self) -> None:
-        parts = (self.dims, self.place, self.value, self.mean, self.knots)
-        self.listed = list(zip(*(part.tolist() for part in parts), strict=True))
+    # The same for single rows, as lists; empty until there is one.
+    listed: list[tuple[int, int, int, float, list[float]]] = field(default_factory=list)
 
     def recall(self, pattern: NDArray[np.bool_]) -> Floats:
         """The inverse for a single pattern (1, d), kept: most requests look like the one before."""
@@ -90,7 +86,7 @@ class Request:
     def encode_row(self, row: Sequence[float]) -> "Row":
         """A single row of positions (S,): ``encode`` without an array."""
         seen, cells = [], []
-        for dim, place, value, mean, knots in self.listed:
+        for dim, place, value, mean, knots in self.listed or self._list():
             at = row[place]
             if isnan(at):
                 continue
@@ -102,6 +98,16 @@ class Request:
             seen.append(dim)
             cells.append(cell - mean)
         return Row(self, tuple(seen), cells)
+
+    def _list(self) -> list[tuple[int, int, int, float, list[float]]]:
+        """Of each dimension itself, its place, value, mean, and its own knots, with the last one twice."""
+        own = [
+            [] if value >= 0 else knots[: int(knots.searchsorted(knots[-1])) + 2].tolist()
+            for value, knots in zip(self.value, self.knots, strict=True)
+        ]
+        parts = (self.dims, self.place, self.value, self.mean)
+        self.listed = list(zip(*(part.tolist() for part in parts), own, strict=True))
+        return self.listed
 
     def encode(self, positions: NDArray[Any]) -> tuple[Floats, NDArray[np.bool_]]:
         """Cells as deviations from the mean, 0 where missing, and whether there is one, (B, d) each."""

@@ -18,6 +18,7 @@ MOST_TOLD = 100
 
 # A single row, which lacks a cell.
 THE_ROW = np.ones(1, dtype=bool)
+THE_ROW.flags.writeable = False
 
 Columns = Mapping[str, Sequence[Any] | NDArray[Any]]
 

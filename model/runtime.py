@@ -30,6 +30,7 @@ MOST_GATES = 400_000
 MOST_READOUTS = 20_000
 # Where the holes of a single row are.
 FIRST = np.zeros(1, dtype=np.int64)
+FIRST.flags.writeable = False
 # Called between pieces of long work, for others to have a turn (or to end it by raising).
 Pause = Callable[[], None]
 

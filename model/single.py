@@ -23,6 +23,7 @@ from model.schema import Feature, Link
 
 # The pieces of a distribution that nobody will look at.
 NO_PIECES = np.empty((1, 0))
+NO_PIECES.flags.writeable = False
 # A cell and its column's link to a position; None: not a plain cell.
 Reader = Callable[[Any, Link], float | None]
 
@@ -127,9 +128,13 @@ class Readout:
             interval = float(self.calibration.widths(int(self.asked[0]), np.asarray([n_observed]), interval)[0])
         if self.steps:
             return self._read_number(mass, point, interval)
-        n_choices = self.feature.n_values - self.feature.has_other
-        chosen = max(range(n_choices), key=mass.__getitem__)
+        chosen = self._choose(logits)
         return RowAnswer(self.choices[chosen], mass, mass[chosen])
+
+    def _choose(self, logits: list[float]) -> int:
+        """The most probable value that may be answered. Not by mass: of choices far behind OTHER all mass may be 0."""
+        choices = logits[: self.feature.n_values - self.feature.has_other]
+        return choices.index(max(choices))
 
     def answer_briefly(self, logits: list[float], point: float) -> Prediction:
         """The answer without distribution, median and interval."""
@@ -137,9 +142,8 @@ class Readout:
         if feature.kind == "numeric":
             return Prediction(self.link.column, feature.kind, [self._show(self._expect(point))], NO_PIECES)
         del logits[feature.n_values :]
-        largest = max(logits[: feature.n_values - feature.has_other])
-        chosen = logits.index(largest)
-        probability = 1.0 / sum([exp(logit - largest) for logit in logits])
+        chosen, largest = self._choose(logits), max(logits)
+        probability = exp(logits[chosen] - largest) / sum([exp(logit - largest) for logit in logits])
         value = self._show(feature.knots.values[chosen]) if self.steps else self.choices[chosen]
         return Prediction(self.link.column, feature.kind, [value], NO_PIECES, np.asarray([probability]))
 

@@ -115,6 +115,10 @@ def test_of_what_a_single_row_lacks_it_says_what_it_says_of_many():
         one, two = (expert.tell(np.arange(5), rows, lacking) for rows in (row, row.repeat(2, axis=0)))
         assert one.mean == pytest.approx(two.mean[:1], abs=1e-9)
         assert one.logits == pytest.approx(two.logits[:1], abs=1e-9)
+        means = expert.tell(np.arange(5), row, lacking, means_only=True)
+        assert means.mean.tolist() == one.mean.tolist()
+        is_word = np.isin(lacking, [1, 3])
+        assert means.logits[:, is_word].tolist() == one.logits[:, is_word].tolist()
 
 
 def test_the_law_is_found_from_rows_with_holes():

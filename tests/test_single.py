@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from model import codec
+from model.answers import read_answer
 from model.cells import read_cells
 from model.schema import Feature, Link
 from model.single import count_observed, make_reader, make_readout
@@ -124,14 +125,18 @@ def test_a_fault_of_the_network_goes_to_all_who_asked(predictor):
     assert all(isinstance(told, Exception) for told in asyncio.run(ask_all()))
 
 
+# With a date among the holes a brief answer is worked out as a full one is.
+@pytest.mark.parametrize("which", [["year", "mpg", "origin", "release_date"], ["year", "cylinders", "mpg", "origin"]])
 @pytest.mark.parametrize("interval", [None, 0.9])
-def test_the_holes_of_a_single_row_are_filled_as_those_of_many(predictor, interval):
+def test_the_holes_of_a_single_row_are_filled_as_those_of_many(predictor, interval, which):
     rows = {"weight": [3504, 3504], "cylinders": [8, 8], "year": [None, None], "release_date": [None, None]}
+    if "cylinders" in which:
+        rows["cylinders"] = [None, None]
     one = {name: cells[:1] for name, cells in rows.items()}
-    many = predictor.impute(rows, which=["year", "mpg", "origin", "release_date"], interval=interval)
+    many = predictor.impute(rows, which=which, interval=interval)
     for brief in (False, True):
-        single = predictor.impute(one, which=["year", "mpg", "origin", "release_date"], interval=interval, brief=brief)
-        assert list(single.filled) == list(many.filled) == ["year", "mpg", "origin", "release_date"]
+        single = predictor.impute(one, which=which, interval=interval, brief=brief)
+        assert list(single.filled) == list(many.filled) == which
         for name, answer in single.filled.items():
             general = many.filled[name]
             assert single.rows[name].tolist() == [0]
@@ -143,6 +148,22 @@ def test_the_holes_of_a_single_row_are_filled_as_those_of_many(predictor, interv
             if general.probability is not None:
                 assert answer.probability[0] == pytest.approx(general.probability[0], rel=1e-5)
     assert predictor.impute({"mpg": [20]}, which=["mpg"]).filled == {}
+
+
+@pytest.mark.parametrize("other", [0.0, 1000.0])
+def test_a_word_is_chosen_alike_however_far_ahead_those_are_that_cannot_be(other):
+    feature = Feature("x", "categorical", categories=("a", "b"), rare=("c", "d"))
+    logits = [-400.0, -380.0, other]
+    link = Link("x", "x")
+    readout = make_readout(feature, link, 0, None)
+    outputs = {"logits": np.asarray([[logits]], np.float32), "point": np.zeros((1, 1), np.float32)}
+    answers = [
+        readout.answer(readout.read([*logits, -1e9], 0.0, None, 0)),
+        readout.answer_briefly([*logits, -1e9], 0.0),
+        read_answer(feature, link, outputs, 0, None),
+    ]
+    assert [answer.values for answer in answers] == [["b"]] * 3
+    assert [answer.probability[0] for answer in answers] == pytest.approx([math.exp(-380.0 - other)] * 3)
 
 
 @given(
