@@ -6,6 +6,7 @@ K values, D dimensions of the law, d those of a request's columns, P patterns of
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from math import isnan
 from typing import Any
 
@@ -47,7 +48,7 @@ class NormalLaw:
 class Request:
     """What the columns of a request are to the law: its dimensions ``dims``, the column ``place`` each belongs to,
     mean and value of each (d,), their covariance, and the knots of numbers (d, K + 1). ``kept``: inverses that were
-    worked out before, by pattern of missing cells.
+    worked out before, by pattern of missing cells, and for single rows Cholesky factors, by the dimensions they have.
     """
 
     dims: Indices
@@ -68,14 +69,15 @@ class Request:
         inverse = self.kept.get(key)
         return self._keep(key, invert_one(self.covariance, pattern[0])[None]) if inverse is None else inverse
 
-    def recall_seen(self, law: NormalLaw, seen: tuple[int, ...]) -> Floats:
-        """The same for the dimensions of the law that a row has, (n, n)."""
-        inverse = self.kept.get(seen)
-        if inverse is None:
-            some = np.asarray(seen)
-            inverse = np.asarray(np.linalg.inv(law.covariance.take(some, 0).take(some, 1)), dtype=np.float64)
-            self._keep(seen, inverse)
-        return inverse
+    def solve(self, law: NormalLaw, seen: tuple[int, ...], right: Floats) -> Floats:
+        """The covariance of the dimensions of the law that a row has, inverted, times ``right`` (n, m)."""
+        lapack, factor = solvers(), self.kept.get(seen)
+        if factor is not None:
+            return np.asarray(lapack.dpotrs(factor, right)[0])
+        some = np.asarray(seen)
+        factor, solution, _ = lapack.dposv(law.covariance.take(some, 0).take(some, 1), right)
+        self._keep(seen, factor)
+        return np.asarray(solution)
 
     def _keep(self, key: bytes | tuple[int, ...], inverse: Floats) -> Floats:
         if len(self.kept) >= max(1, MOST_KEPT // (self.covariance.size or 1)):
@@ -137,9 +139,19 @@ class Row:
         left = rows.take(at, 1)
         if not self.seen:
             return np.zeros(len(at)), left
-        shared = rows.take(np.asarray(self.seen), 1)
-        slopes = shared @ self.request.recall_seen(law, self.seen)
-        return slopes @ np.asarray(self.cells), left - slopes @ shared.T
+        shared = rows.take(np.asarray(self.seen), 1)  # (n, seen)
+        slopes = self.request.solve(law, self.seen, shared.T)
+        return np.asarray(self.cells) @ slopes, left - shared @ slopes
+
+
+@cache
+def solvers() -> Any:
+    """LAPACK itself, for small symmetric systems: numpy's way to it takes longer than the work. A heavy import, made
+    when a law is (``LinearExpert``), not with the first row.
+    """
+    from scipy.linalg import lapack
+
+    return lapack
 
 
 def dimensions_of(schema: Schema, most: int) -> tuple[Indices, Indices]:

@@ -25,6 +25,7 @@ from model.law import (
     condition_word,
     find_patterns,
     invert_patterns,
+    solvers,
 )
 from model.schema import Feature, Kind, Schema
 from model.telling import Askable, Numbers, Told, Word, log_t
@@ -55,6 +56,7 @@ class LinearExpert:
         words = [i for i in asked if not schema.features[i].is_number]
         self._words = {i: self._lay_out_word(schema.features[i], i) for i in words}
         self._askable = Askable(law, self._numbers, self._words)
+        solvers()  # now, not with the first row
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """All there is to keep of it."""

@@ -4,11 +4,11 @@ Axis letters: B rows, S columns, Q questions, K values, F features, n dimensions
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from model.law import LEAST_VARIANCE, Floats, Indices, NormalLaw, Row
+from model.law import LEAST_VARIANCE, Floats, Indices, NormalLaw, Row, solvers
 
 # Tails for numbers: those of a t distribution, so that a value far out is surprising but never impossible.
 FREEDOM = 4.0
@@ -34,12 +34,16 @@ class Told:
 @dataclass(frozen=True, slots=True, eq=False)
 class Word:
     """The dimensions of one word feature, which lie side by side; where its values lie in them, less the mean,
-    (K, w), and the precision with nothing known, (w, w).
+    (K, w), the precision with nothing known, (w, w), and how far out the values lie by it, (K,).
     """
 
     at: slice
     points: Floats
     usual: Floats
+    usual_bends: Floats = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "usual_bends", ((self.points @ self.usual) * self.points).sum(axis=-1))
 
     def say(self, expected: Floats, left: Floats) -> Floats:
         """The logits (K,) for one row: its dimensions are expected there (w,), that much in doubt (w, w)."""
@@ -47,9 +51,10 @@ class Word:
             points, precision = self.points[:, 0], 1.0 / (left.item() + LEAST_VARIANCE)
             bend = 0.5 * (precision - self.usual.item())
             return np.asarray(points * (precision * expected.item() - bend * points))
-        precisions = np.linalg.inv(left + LEAST_VARIANCE * np.eye(len(left)))
-        bends = ((self.points @ (precisions - self.usual)) * self.points).sum(axis=-1)
-        return np.asarray(self.points @ (precisions @ expected) - 0.5 * bends)
+        doubt = left + LEAST_VARIANCE * np.eye(len(left))
+        drawn = solvers().dposv(doubt, self.points.T)[1]  # (w, K)
+        bends = (self.points.T * drawn).sum(axis=0) - self.usual_bends
+        return np.asarray(expected @ drawn - 0.5 * bends)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
