@@ -21,6 +21,8 @@ from training.demo import write_demo
 
 # One thread in this process: commands that are started side by side need the other cores.
 torch.set_num_threads(1)
+# The suite runs in two processes: what they start would fight for the cores with threads of its own.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 def make_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], None]) -> Path:

@@ -161,7 +161,8 @@ def test_torchrun_with_two_processes_writes_one_bundle_of_like_quality(cars, tmp
     for n in (1, 2):
         out = tmp_path / f"b{n}"
         launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(n)]
-        command = ["-m", "training", "fit", str(tmp_path / "auto.csv"), "--out", str(out), "--threads", "1"]
+        command = ["-m", "training", "fit", str(tmp_path / "auto.csv"), "--out", str(out)]
+        command += ["--threads", "1", "--epochs", "25"]
         answer = subprocess.run([*launcher, *command], check=False, capture_output=True, text=True)
         assert answer.returncode == 0, answer.stderr
         assert answer.stdout.count("wrote 'auto'") == 1
