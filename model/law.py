@@ -75,7 +75,10 @@ class Request:
         if factor is not None:
             return np.asarray(lapack.dpotrs(factor, right)[0])
         some = np.asarray(seen)
-        factor, solution, _ = lapack.dposv(law.covariance.take(some, 0).take(some, 1), right)
+        covariance = law.covariance.take(some, 0).take(some, 1)
+        factor, solution, failed_at = lapack.dposv(covariance, right)
+        if failed_at:  # by rounding, where dimensions all but repeat each other
+            return np.asarray(np.linalg.solve(covariance, right))
         self._keep(seen, factor)
         return np.asarray(solution)
 
