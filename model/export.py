@@ -12,11 +12,12 @@ import numpy as np
 import onnxruntime
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
+from model.attention import CLOSED, split_heads
 from model.codec import Positions
 from model.graphs import MOE, PAPER, build_model
-from model.network import CLOSED, MoeNetwork, split_heads
+from model.network import MoeNetwork
 from model.onnx_names import CONTRACT
 from model.paper import PaperNetwork
 
@@ -66,12 +67,15 @@ def _fold_attention(
     return {"cell_slots": torch.cat([cells, end]), "query": query, "pairs": pairs}
 
 
-def _less_own(weights: Tensor, own_value: Tensor, n_heads: int) -> Tensor:
+def _less_own(weights: Tensor, own_value: Tensor, n_heads: int, opened: Tensor | None = None) -> Tensor:
     """Weights (M, F, D, N) over mixed values, and below each head's the row that takes away, by the sum of
     its gates, what the masked cell's own value (M, F, D) would have given: (F, G (W + 1), N).
+    ``opened`` (M, F, N): what the heads of a member add by the same sums, together.
     """
     by_head = split_heads(weights.transpose(-1, -2), n_heads)  # (M, H, F, N, W)
     own = (by_head * split_heads(own_value, n_heads).unsqueeze(-2)).sum(-1, keepdim=True)  # (M, H, F, N, 1)
+    if opened is not None:
+        own = own - opened[:, None, ..., None] / n_heads
     both = torch.cat([by_head, -own], dim=-1)  # (M, H, F, N, W + 1)
     return both.permute(2, 0, 1, 4, 3).flatten(1, 3)
 
@@ -90,9 +94,11 @@ def _fold_moe(network: MoeNetwork) -> dict[str, Tensor]:
     # With nothing observed: the feature's own distribution, and its mean.
     base = torch.cat([network.layout.log_shares[0], torch.zeros(len(every), 1)], dim=1)
     own_value = masked @ network.value
+    rarity = nn.functional.pad(network.doubt_rows(every), (0, 1))  # (M, F, K + 1): the point has no shares
+    weights = _less_own(rows.transpose(-1, -2), own_value, network.shape.n_heads, rarity)
     return {
         **tables,
-        "rows": _less_own(rows.transpose(-1, -2), own_value, network.shape.n_heads) / m,  # (F, G (W + 1), K + 1)
+        "rows": weights / m,  # (F, G (W + 1), K + 1)
         "base_table": base.masked_fill(~real, CLOSED).unsqueeze(1),  # (F, 1, K + 1)
     }
 

@@ -14,9 +14,10 @@ R orders, F features: O old ones, then n new ones.
 import torch
 from torch import Tensor, nn
 
+from model.attention import attend
 from model.folded import CLOSED, Folded
 from model.layout import Layout, hats
-from model.network import FIRST_GATE, MOST_DEMANDING, Answer, Shape, attend
+from model.network import FIRST_GATE, MOST_DEMANDING, Answer, Shape
 from model.starting import Start, unfold_cells, unfold_query, unfold_rows
 
 N_NEW_HEADS = 1

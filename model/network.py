@@ -18,10 +18,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from model.attention import CLOSED, attend, open_gates, rows_last, split_heads
 from model.layout import N_ORDERS, Layout, hats
 
-# A finite floor, not -inf: a row with nothing present must not softmax to NaN.
-CLOSED = -1e9
 # What belongs to one value of one feature alone has the fewest rows to learn from: it moves this much slower.
 OWN_SCALE = 0.1
 # How far the last head closes when a row lacks all it is used to; the others lie between it and none.
@@ -68,55 +67,6 @@ class Shape:
         return self.n_heads * self.d_head
 
 
-def open_gates(layout: Layout, columns: Tensor, positions: Tensor, asked: Tensor) -> Tensor:
-    """Which cells each question may hear, (M, Q, S, B): those present, but for the asked one's own."""
-    others = columns != asked.unsqueeze(1)  # (Q, S)
-    allowed = others & layout.heard[asked][:, columns]
-    return allowed.unsqueeze(-1) & ~positions.isnan().transpose(1, 2).unsqueeze(1)
-
-
-def split_heads(x: Tensor, n_heads: int) -> Tensor:
-    """(M, ..., D) to (M, H, ..., W)."""
-    return x.view(*x.shape[:-1], n_heads, -1).movedim(-2, 1)
-
-
-def rows_last(x: Tensor, n_heads: int) -> Tensor:
-    """(M, S, D, B) to (M, H, W, S, B)."""
-    m, s, d, b = x.shape
-    return x.reshape(m, s, n_heads, d // n_heads, b).permute(0, 2, 3, 1, 4)
-
-
-def attend(
-    query: Tensor,
-    keys: Tensor,
-    values: Tensor,
-    *,
-    own: tuple[Tensor, Tensor],
-    bias: Tensor | None,
-    opened: Tensor,
-) -> tuple[Tensor, Tensor]:
-    """Attention of Q masked cells over the row's S cells and, each, over itself.
-
-    Shape: query (M, H, Q, W); keys, values (M, H, W, S, B); own key and value of the masked cells
-    (M, H, Q, W); bias (M, H, Q, S, 1 or B); opened (M, Q, S, B). Returns what is mixed, less what each
-    masked cell would say alone, (M, Q, D, B), and the gates (M, H, Q, S + 1, B), which add up to one.
-    """
-    m, h, q, w = query.shape
-    n_columns, n_rows = keys.shape[-2:]
-    query = query * w**-0.5
-    scores = (query @ keys.reshape(m, h, w, -1)).view(m, h, q, n_columns, n_rows)
-    if bias is not None:
-        scores = scores + bias
-    scores = scores.masked_fill(~opened.unsqueeze(1), CLOSED)
-    own_key, own_value = own
-    own_score = (query * own_key).sum(-1)[..., None, None]  # (M, H, Q, 1, 1)
-    gates = torch.cat([scores, own_score.expand(m, h, q, 1, n_rows)], dim=3).softmax(3)
-    heard = gates[:, :, :, :-1]
-    mixed = heard.permute(0, 1, 4, 2, 3) @ values.permute(0, 1, 4, 3, 2)  # (M, H, B, Q, W)
-    moved = mixed.permute(0, 3, 1, 4, 2) - (heard.sum(3, keepdim=True) * own_value.unsqueeze(-1)).transpose(1, 2)
-    return moved.reshape(m, q, h * w, n_rows), gates
-
-
 class MoeNetwork(nn.Module):
     """The mixture of experts in its linear form: no feed-forward, no normalisation.
 
@@ -130,6 +80,7 @@ class MoeNetwork(nn.Module):
     reads: Tensor
     steadied: Tensor
     voices: Tensor
+    doubts: Tensor
 
     def __init__(self, layout: Layout, shape: Shape) -> None:
         super().__init__()
@@ -187,6 +138,9 @@ class MoeNetwork(nn.Module):
         # How loud each member is on each feature; 1 on the mean (training.weighing).
         self.register_buffer("voices", torch.ones(m, n_features))
         self.register_buffer("hears", torch.ones(m, 1, 1))  # 0 for members that do without a linear expert
+        # DEVIATION: how much less the shares of a feature's values count, for each part of the gates that is open: not
+        # at all where nothing is observed (training.fit sets it once all else is learnt).
+        self.register_buffer("doubts", torch.zeros(m, n_features))
 
     def cell_table(self, columns: Tensor) -> Tensor:
         """What each value looks like as a cell of each column: embedding + encoding, (M, S, K, D)."""
@@ -227,6 +181,12 @@ class MoeNetwork(nn.Module):
         rows = torch.cat([rows, self.point_head.index_select(1, asked).unsqueeze(2)], dim=2)
         return rows * self.voices.index_select(1, asked).view(*rows.shape[:2], 1, 1)
 
+    def doubt_rows(self, asked: Tensor) -> Tensor:
+        """What the logits of each value gain with all gates open: more where it is rare, (M, Q, K)."""
+        shares = self.layout.log_shares.index_select(1, asked)
+        rarity = (shares.exp() * shares).sum(2, keepdim=True) - shares
+        return (self.voices * self.doubts).index_select(1, asked).unsqueeze(2) * rarity * self.layout.real[asked]
+
     def gate_key(self) -> Tensor:
         """The key projection, zero for the members whose gates do not look at values, (M, D, D)."""
         return self.key * self.looks
@@ -259,6 +219,9 @@ class MoeNetwork(nn.Module):
         moved, gates = attend(query, keys, values, own=(own_key, own_value), bias=bias, opened=opened)
         out = self.head_rows(asked) @ moved  # (M, Q, K + 1, B)
         logits = out[:, :, :-1] + self.layout.log_shares.index_select(1, asked).unsqueeze(-1)
+        if self.doubts.any():
+            heard = 1.0 - gates[:, :, :, -1:].mean(1)  # (M, Q, 1, B)
+            logits = logits + self.doubt_rows(asked).unsqueeze(-1) * heard
         real = self.layout.real[asked].unsqueeze(-1)
         return Answer(logits.masked_fill(~real, CLOSED), out[:, :, -1], gates)
 

@@ -8,8 +8,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import dropout, layer_norm, relu
 
+from model.attention import CLOSED, attend, open_gates, rows_last, split_heads
 from model.layout import Layout, hats
-from model.network import CLOSED, Answer, Shape, attend, open_gates, rows_last, split_heads
+from model.network import Answer, Shape
 
 D_FEED = 5
 DROPOUT = 0.1

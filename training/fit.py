@@ -13,6 +13,7 @@ from model.layout import Layout
 from model.linear import LinearExpert
 from model.network import MoeNetwork
 from model.paper import PaperNetwork
+from training.doubting import doubt_shares
 from training.hearing import Heard, answer_with, hear
 from training.joint_normal import fit_expert
 from training.keeping import Average, Keeper
@@ -118,6 +119,8 @@ def fit_network(
     keeper.restore(network)
     network.eval()
     fitted.keep_lean()
+    if isinstance(network, MoeNetwork):
+        doubt_shares(network, (dataset, *beside), settings.doubt)
     return fitted
 
 

@@ -41,6 +41,8 @@ class FitSettings:
     hide_most: float = 0.9
     # How much a named target counts beside each other column.
     target_weight: float = 3.0
+    # How far to doubt, after the fit, that the levels of an ordinal target will be as frequent as in the training rows.
+    doubt: float = 0.0
     # Rows that a member leaves out of its training to choose its weights by.
     validation_share: float = 0.25
     # Steps: a number of epochs if given, else a number of steps per training row within bounds.
@@ -74,6 +76,7 @@ PRESETS = {
         point_weight=1.0,
         hide_share=0.5,
         target_weight=30.0,
+        doubt=0.15,
         validation_share=0.02,
     ),
     "paper": FitSettings(

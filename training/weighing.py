@@ -58,7 +58,8 @@ def fit_weighed(
         return fit_network(dataset, settings, seed=seed, device=device, team=team, report=report, beside=beside)
     fit = partial(fit_network, seed=seed, device=device, team=team)
     shape = replace(settings.shape, half_steady=True)
-    tried = replace(settings, shape=replace(shape, n_members=N_KINDS * sum(map(len, folds))))
+    # Shares are of what is left of a fold: that they differ at its ends says nothing of a kind, so none is doubted.
+    tried = replace(settings, shape=replace(shape, n_members=N_KINDS * sum(map(len, folds))), doubt=0.0)
     first, *others = (fold for of_one in folds for fold, _ in of_one)
     share = tried.shape.n_members / (tried.shape.n_members + shape.n_members)
     # The trial comes first: what is told of a fit at its end is then told of what is kept.

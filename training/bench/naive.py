@@ -7,8 +7,9 @@ Axis letters as there; N = B * S masked copies.
 import torch
 from torch import Tensor
 
+from model.attention import CLOSED
 from model.layout import hats
-from model.network import CLOSED, MoeNetwork
+from model.network import MoeNetwork
 
 
 def naive_logits(network: MoeNetwork, columns: Tensor, positions: Tensor) -> Tensor:
