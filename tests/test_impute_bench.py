@@ -58,6 +58,23 @@ def test_the_truth_scores_best_and_a_peer_fills_every_hole():
     assert 0.0 < accuracy < 1.0
 
 
+@pytest.mark.parametrize("name", ["chained_linear", "missforest"])
+def test_chained_models_learn_words_from_numbers_and_leave_known_cells_alone(name):
+    rng = np.random.default_rng(0)
+    size = rng.normal(size=300)
+    frame = pd.DataFrame({"size": size, "twice": 2.0 * size + 0.1 * rng.normal(size=300)})
+    frame["name"] = np.select([size < -0.5, size < 0.5], ["small", "middle"], "large").astype(object)
+    frame["same"] = "always"
+    truth, rows = frame[200:].reset_index(drop=True), frame[200:].reset_index(drop=True)
+    rows.loc[:40, "name"] = rows.loc[30:60, "twice"] = rows.loc[:5, "same"] = None
+    filled = fit_peer(name, frame[:200], ["size", "twice"], 0).fill(rows)
+    assert not filled.isna().any().any()
+    assert (filled["name"] == truth["name"])[:41].mean() > 0.8
+    assert (filled["name"] == truth["name"])[41:].all()
+    assert filled["twice"].corr(truth["twice"]) > 0.97
+    assert set(filled["same"]) == {"always"}
+
+
 def test_the_calibration_error_is_the_gap_between_told_and_true():
     assert expected_calibration_error([(0.8, True)] * 8 + [(0.8, False)] * 2) == pytest.approx(0.0)
     assert expected_calibration_error([(0.9, False)] * 5) == pytest.approx(0.9)

@@ -2,6 +2,7 @@
 
 scikit-learn's know numbers only: a word becomes columns of 0 and 1 (NaN where missing), one less than there are
 words, or the regressions would find each from the others and learn nothing; of the filled ones the largest wins.
+Those of ``training.bench.impute.chained`` are told which columns are one word.
 """
 
 import warnings
@@ -18,6 +19,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.experimental import enable_iterative_imputer  # noqa: F401
 from sklearn.impute import IterativeImputer, KNNImputer, SimpleImputer
 from sklearn.linear_model import BayesianRidge
+
+from training.bench.impute.chained import Span, chain_forests, chain_lines
 
 Floats = NDArray[np.float64]
 
@@ -39,25 +42,27 @@ class NumberImputer(Protocol):
     def transform(self, table: Floats) -> Floats: ...
 
 
-PEERS: dict[str, Callable[[int], NumberImputer]] = {
-    "mean_mode": lambda _: SimpleImputer(keep_empty_features=True),
-    "knn": lambda _: KNNImputer(n_neighbors=10, weights="distance", keep_empty_features=True),
-    "iterative_bayesridge": lambda seed: IterativeImputer(
+PEERS: dict[str, Callable[[int, Sequence[Span]], NumberImputer]] = {
+    "mean_mode": lambda *_: SimpleImputer(keep_empty_features=True),
+    "knn": lambda *_: KNNImputer(n_neighbors=10, weights="distance", keep_empty_features=True),
+    "iterative_bayesridge": lambda seed, _: IterativeImputer(
         BayesianRidge(), max_iter=20, random_state=seed, keep_empty_features=True
     ),
-    "iterative_forest": lambda seed: IterativeImputer(
+    "iterative_forest": lambda seed, _: IterativeImputer(
         RandomForestRegressor(n_estimators=50, min_samples_leaf=3, random_state=seed, n_jobs=1),
         max_iter=5,
         random_state=seed,
         keep_empty_features=True,
     ),
+    "chained_linear": chain_lines,
+    "missforest": chain_forests,
 }
 
 
 def fit_peer(name: str, train: pd.DataFrame, numbers: Sequence[str], seed: int) -> Fitted:
     """Fit one of ``PEERS``."""
     codec = _Codec(train, numbers)
-    imputer = PEERS[name](seed)
+    imputer = PEERS[name](seed, codec.spans)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # its rounds are limited, as said above
         imputer.fit(codec.encode(train))
@@ -82,6 +87,12 @@ class _Codec:
         self.columns = list(train.columns)
         self.mean, self.spread = train[numbers].mean(), train[numbers].std().replace(0.0, 1.0)
         self.words = {c: list(train[c].value_counts().index) for c in self.columns if c not in set(numbers)}
+        widths = [len(self.words[c]) - 1 if c in self.words else 1 for c in self.columns]
+        starts = np.cumsum([0, *widths])
+        self.spans = [
+            Span(int(start), width, c in self.words)
+            for c, start, width in zip(self.columns, starts, widths, strict=False)
+        ]
 
     def encode(self, rows: pd.DataFrame) -> Floats:
         return np.concatenate([self._encode(rows[c]) for c in self.columns], axis=1)
@@ -98,12 +109,9 @@ class _Codec:
 
     def decode(self, table: Floats) -> pd.DataFrame:
         filled: dict[str, Any] = {}
-        start = 0
-        for column in self.columns:
-            width = len(self.words[column]) - 1 if column in self.words else 1
-            part = table[:, start : start + width]
-            start += width
-            if column in self.words:
+        for column, span in zip(self.columns, self.spans, strict=True):
+            part = table[:, span.at]
+            if span.is_word:
                 every = np.concatenate([1.0 - part.sum(axis=1, keepdims=True), part], axis=1)
                 filled[column] = np.asarray(self.words[column], dtype=object)[every.argmax(axis=1)]
             else:
