@@ -11,6 +11,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from training.reproduce.directions import factor
+
 Floats = NDArray[np.float64]
 Bins = NDArray[np.int64]
 
@@ -80,7 +82,8 @@ def _covariance(corr: float) -> Floats:
 
 
 def _draw_covariates(draw: np.random.RandomState, corr: float) -> Floats:
-    x: Floats = draw.multivariate_normal(np.zeros(N_COVARIATES), _covariance(corr), N_ROWS)
+    # What ``draw.multivariate_normal`` does, with directions that are the same on every machine.
+    x: Floats = draw.standard_normal((N_ROWS, N_COVARIATES)) @ factor(corr, N_COVARIATES)
     x[:, :N_TURNED] *= -1.0
     return x
 
