@@ -213,6 +213,26 @@ def test_a_wide_table_is_asked_some_columns_at_a_time(tmp_path):
     assert min(check.score for check in fitted.checks) < 0.6
 
 
+def test_words_count_more_than_numbers_unless_a_target_is_named(tmp_path):
+    from training.fit import _weigh_columns
+
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.normal(size=60), "y": rng.normal(size=60), "word": rng.choice(["a", "b"], 60)})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    dataset = load_family(family_of_paths([tmp_path / "t.csv"]))
+    layout, columns = Layout([dataset.schema], 1), torch.arange(3)
+    settings = replace(PRESETS["moe"], word_weight=4.0, target_weight=30.0)
+    names = [feature.name for feature in dataset.schema.features]
+    plain, named = (
+        dict(
+            zip(names, _weigh_columns(columns, layout, replace(dataset, target=target), settings).tolist(), strict=True)
+        )
+        for target in (None, "x")
+    )
+    assert plain == {"x": 1.0, "y": 1.0, "word": 4.0}
+    assert named == {"x": 30.0, "y": 1.0, "word": 1.0}
+
+
 def test_an_epoch_deals_every_row_once():
     from training.fit import _Deck
 

@@ -180,8 +180,7 @@ def _prepare(network: Network, tables: Sequence[FitTable], dataset: Dataset, set
     checked = torch.from_numpy(np.stack([rows[:n_validation] for rows in rolled]))
     validation = positions[owner.unsqueeze(1), checked].to(device)
     generator = torch.Generator().manual_seed(seed)
-    target = dataset.schema.index.get(dataset.target or "", -1)
-    weights = torch.where(columns == target, settings.target_weight, 1.0).to(device)
+    weights = _weigh_columns(columns, network.layout, dataset, settings).to(device)
     trivial = trivial_answer(network.layout, validation, columns)
     losses = cell_losses(trivial, validation, network.layout, columns, settings)
     return _Part(
@@ -194,6 +193,13 @@ def _prepare(network: Network, tables: Sequence[FitTable], dataset: Dataset, set
         validation_seen=hide_cells(validation, settings.hide_share, settings.hide_most, generator),
         trivial=member_losses(losses, validation, weights),
     )
+
+
+def _weigh_columns(columns: Tensor, layout: Layout, dataset: Dataset, settings: FitSettings) -> Tensor:
+    """How much each column counts, (S,). Without a target words count more: the law helps them least."""
+    if dataset.target is not None:
+        return torch.where(columns == dataset.schema.index[dataset.target], settings.target_weight, 1.0)
+    return torch.where(layout.is_number.cpu()[columns], 1.0, settings.word_weight)
 
 
 def _pool(table: FitTable, seed: int) -> NDArray[np.int64]:
