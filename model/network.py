@@ -21,7 +21,8 @@ from torch import Tensor, nn
 from model.attention import CLOSED, attend, open_gates, rows_last, split_heads
 from model.layout import N_ORDERS, Layout, hats
 
-# What belongs to one value of one feature alone has the fewest rows to learn from: it moves this much slower.
+# What belongs to one value of one feature alone has the fewest rows to learn from: it moves this much slower, unless
+# training.fit says otherwise.
 OWN_SCALE = 0.1
 # How far the last head closes when a row lacks all it is used to; the others lie between it and none.
 MOST_DEMANDING = 20.0
@@ -95,6 +96,7 @@ class MoeNetwork(nn.Module):
         self.score = _normal(m, N_ORDERS, d, scale=0.3)
         # DEVIATION: a part of each value, a slope and a stretch that belong to the feature alone.
         self.own = _zeros(m, f, k, d)
+        self.own_scale = OWN_SCALE
         self.slope = _normal(m, f, d, scale=0.1)
         self.stretch = _zeros(m, f, d)
         self.query = _normal(m, d, d, scale=d**-0.5)
@@ -150,7 +152,7 @@ class MoeNetwork(nn.Module):
         slope = standard * self.slope.index_select(1, columns).unsqueeze(2)
         return (
             shared
-            + OWN_SCALE * self.layout.trust[columns].unsqueeze(-1) * self.own.index_select(1, columns)
+            + self.own_scale * self.layout.trust[columns].unsqueeze(-1) * self.own.index_select(1, columns)
             + slope
             + self.encoding.index_select(1, columns).unsqueeze(2)
         )
@@ -177,7 +179,7 @@ class MoeNetwork(nn.Module):
             rows = torch.where(is_steady, self.layout.share(asked, self.word_head, self.score_head * self.reads), rows)
             own = torch.where(is_steady, own * self.reads[:, -1:].unsqueeze(1), own)
         rows = rows * (1.0 + self.head_stretch.index_select(1, asked).unsqueeze(2))
-        rows = rows + OWN_SCALE * own
+        rows = rows + self.own_scale * own
         rows = torch.cat([rows, self.point_head.index_select(1, asked).unsqueeze(2)], dim=2)
         return rows * self.voices.index_select(1, asked).view(*rows.shape[:2], 1, 1)
 

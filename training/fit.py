@@ -128,6 +128,8 @@ def _start(dataset: Dataset, settings: FitSettings, beside: Sequence[Dataset]) -
     schemas = [data.schema for data in (dataset, *beside)]
     layout = Layout(schemas, settings.shape.n_members, dataset.company(), dataset.n_known())
     network = NETWORKS[settings.preset](layout, settings.shape)
+    if isinstance(network, MoeNetwork) and dataset.target is None:
+        network.own_scale = settings.own_scale  # many questions teach what a value says, instead of one above all
     if isinstance(network, MoeNetwork) and dataset.target is not None:
         target = dataset.schema.index[dataset.target]
         network.steadied[target] = settings.shape.half_steady

@@ -41,8 +41,10 @@ class FitSettings:
     hide_most: float = 0.9
     # How much a named target counts beside each other column.
     target_weight: float = 3.0
-    # How much a word counts beside a number where no target is named.
+    # Where no target is named: how much a word counts beside a number, and how fast what belongs to one value of
+    # one feature alone moves beside the rest.
     word_weight: float = 1.0
+    own_scale: float = 0.1
     # How far to doubt, after the fit, that the levels of an ordinal target will be as frequent as in the training rows.
     doubt: float = 0.0
     # Rows that a member leaves out of its training to choose its weights by.
@@ -79,6 +81,7 @@ PRESETS = {
         hide_share=0.5,
         target_weight=30.0,
         word_weight=4.0,
+        own_scale=0.6,
         doubt=0.15,
         validation_share=0.02,
     ),
