@@ -76,6 +76,11 @@ class Layout(nn.Module):
         self.register_buffer("company", torch.from_numpy(apart))
         self.register_buffer("heard", torch.from_numpy(company > 0))
 
+    def rarity(self, features: Tensor) -> Tensor:
+        """How much less frequent each value is than values are on the mean, in logarithms, (L, S, K)."""
+        shares = self.log_shares.index_select(1, features)
+        return ((shares.exp() * shares).sum(2, keepdim=True) - shares) * self.real[features]
+
     def share(self, features: Tensor, word: Tensor, score: Tensor) -> Tensor:
         """What features share for each of their values: words by string, numbers by score, (M, S, K, D)."""
         words = word.index_select(1, self.word[features].flatten()).view(len(word), *self.word[features].shape, -1)

@@ -141,7 +141,7 @@ class MoeNetwork(nn.Module):
         self.register_buffer("voices", torch.ones(m, n_features))
         self.register_buffer("hears", torch.ones(m, 1, 1))  # 0 for members that do without a linear expert
         # DEVIATION: how much less the shares of a feature's values count, for each part of the gates that is open: not
-        # at all where nothing is observed (training.fit sets it once all else is learnt).
+        # at all where nothing is observed (training.doubting sets it once all else is learnt).
         self.register_buffer("doubts", torch.zeros(m, n_features))
 
     def cell_table(self, columns: Tensor) -> Tensor:
@@ -185,9 +185,7 @@ class MoeNetwork(nn.Module):
 
     def doubt_rows(self, asked: Tensor) -> Tensor:
         """What the logits of each value gain with all gates open: more where it is rare, (M, Q, K)."""
-        shares = self.layout.log_shares.index_select(1, asked)
-        rarity = (shares.exp() * shares).sum(2, keepdim=True) - shares
-        return (self.voices * self.doubts).index_select(1, asked).unsqueeze(2) * rarity * self.layout.real[asked]
+        return (self.voices * self.doubts).index_select(1, asked).unsqueeze(2) * self.layout.rarity(asked)
 
     def gate_key(self) -> Tensor:
         """The key projection, zero for the members whose gates do not look at values, (M, D, D)."""

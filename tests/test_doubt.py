@@ -9,6 +9,7 @@ import torch
 
 from model.runtime import Predictor
 from model.schema import Schema
+from training.doubting import doubt_shares
 from training.fit import fit_network
 from training.frames import fit_bundle
 from training.reproduce.arrays import to_dataset
@@ -54,6 +55,35 @@ def test_the_target_is_drawn_to_even_shares_in_rows_in_which_something_is_heard(
     assert doubtful[TARGET, :, -1].equal(sure[TARGET, :, -1])  # with nothing observed they are what they are
 
 
+@pytest.mark.parametrize("case", ["late", "sparse", "poor table"])
+def test_rows_and_tables_that_tell_little_do_not_make_full_rows_doubt_more(settings, dataset, case):
+    table = dataset.tables[0]
+    cells = table.positions.copy()
+    if case == "late":
+        cells[:400, :TARGET] = np.nan
+    if case == "sparse":
+        cells[np.random.default_rng(0).random(len(cells)) < 0.85, :TARGET] = np.nan
+    poor = replace(table, name="poor", columns=table.columns[1:], positions=table.positions[:, 1:])
+    tables = (replace(table, positions=cells), *([poor] if case == "poor table" else []))
+    fitted = [fit_network(replace(dataset, tables=tables), replace(settings, doubt=doubt)) for doubt in (0.0, 0.15)]
+    sure, doubtful = (answers(one)[TARGET].log() for one in fitted)
+    moved = (doubtful - sure)[:, :-1]
+    by = (moved[-1] - moved[0]) / np.log(shares_of(dataset)[0] / shares_of(dataset)[-1])
+    assert 0.1 < by.mean() < 0.2
+    assert by.max() < 0.25
+
+
+def shares_of(dataset):
+    return np.asarray(dataset.schema.features[TARGET].shares)
+
+
+def test_a_target_in_no_table_is_no_hindrance(dataset, settings):
+    network = fit_network(dataset, replace(settings, doubt=0.0)).network
+    blind = replace(dataset.tables[0], columns=np.arange(2), positions=dataset.tables[0].positions[:, :2])
+    doubt_shares(network, [replace(dataset, tables=(blind,))], 0.15)
+    assert not network.doubts.any()
+
+
 def test_targets_of_other_kinds_are_not_doubted(settings, dataset):
     features = tuple(replace(feature, kind="numeric") for feature in dataset.schema.features)
     numbers = replace(dataset, schema=Schema(features))
@@ -73,6 +103,7 @@ def test_a_bundle_answers_with_doubt_and_its_answers_add_up(tmp_path):
     answer = predictor.predict({"a": [None, 2.5], "b": [None, 2.0]}, "y", table="rows", explain=True)
     feature = predictor.bundle.schema.features[predictor.bundle.schema.index["y"]]
     assert answer.mass[0] == pytest.approx(feature.shares, abs=1e-5)
+    assert list(predictor.bundle.manifest["training"]["doubts"]) == ["y"]
     assert answer.experts is not None
     total = np.asarray(answer.experts.base) + np.asarray(answer.experts.contributions).sum(1)
     assert total == pytest.approx(np.asarray(answer.experts.score), abs=1e-4)

@@ -186,6 +186,31 @@ def test_members_that_are_louder_than_others_learn_as_if_they_were_alone(small_b
     assert (alike.point - loud.point).abs().max() < 1e-4
 
 
+def test_shares_that_are_doubted_when_served_are_believed_while_new_columns_are_learnt(small_bundle, garage, schema):
+    bundle = read_bundle(small_bundle)
+    joined = join_table(bundle.schema, garage, name="garage", columns=read_columns(schema))
+    folded, cylinders = read_folded(bundle.network), bundle.schema.index["cylinders"]
+    m, n_heads = folded.n_members, folded.n_heads // folded.n_members
+    doubts = np.linspace(0.1, 0.4, m)
+    shares = np.asarray(bundle.schema.features[cylinders].shares)
+    rarity = shares @ np.log(shares) - np.log(shares)
+    rows = folded.rows.copy()
+    by_head = np.repeat(doubts, n_heads)[:, None] * rarity / (n_heads * m)
+    rows[cylinders, :, -1, : len(shares)] += by_head  # as an exported network has them
+    asked = torch.tensor([joined.table.columns.tolist().index(cylinders)])
+    temper = torch.ones(len(joined.table.columns))
+    answers = []
+    for tables, known in ((folded, {}), (replace(folded, rows=rows), {"cylinders": doubts.tolist()})):
+        torch.manual_seed(0)
+        network = start_network(tables, joined, temper)
+        settings = replace(choose_settings("moe", 300, 1_200), shape=network.shape)
+        training = {"doubts": known, "settings": {"shape": {"n_heads": n_heads}}}
+        manifest = {"target": None, "training": training}
+        lesson = _prepare(joined, None, temper, settings, manifest=manifest, seed=0)
+        answers.append(_answer(network, lesson, lesson.seen, asked).logits[:, :, : len(shares)])
+    assert (answers[0] - answers[1]).abs().max() < 1e-4
+
+
 def test_served_answers_stay_as_they_were(small_bundle, extended):
     old, new = Predictor.load(small_bundle), Predictor.load(extended)
     for target in ("mpg", "origin", "displacement"):

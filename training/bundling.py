@@ -1,7 +1,8 @@
 """A fitted network to a verified bundle: export, check, score, write."""
 
+import copy
 import os
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from model.export import check_parity, export_onnx
 from model.network import MoeNetwork
 from model.runtime import Predictor
 from training.calibrating import calibrate
-from training.fit import Fitted
+from training.fit import Fitted, Network
 from training.linking import link_tables
 from training.parallel import n_cores
 from training.report import Score, score_tables
@@ -32,7 +33,8 @@ def bundle_fitted(fitted: Fitted, dataset: Dataset, out: Path, *, force: bool = 
     draft = Bundle(facts, schema, content, encodings, fitted.expert)
     predictor = Predictor(draft, threads=n_cores())
     scores = score_tables(predictor, dataset)  # before it is calibrated on the same rows
-    calibration = calibrate(predictor, dataset, seed=fitted.seed) if draft.is_additive else None
+    sure = _set_doubts_aside(predictor, network)
+    calibration = calibrate(sure, dataset, seed=fitted.seed) if draft.is_additive else None
     facts["metrics"] = [score.to_json() for score in scores]
     bundle = write_bundle(
         out,
@@ -63,17 +65,32 @@ def _facts(fitted: Fitted, dataset: Dataset) -> dict[str, Any]:
             "settings": asdict(fitted.settings),
             "steps": fitted.checks[-1].step,
             "validation": min(check.score for check in fitted.checks),
-            "voices": _voices(fitted, dataset),
+            "voices": _tell_members(fitted, dataset, "voices", usual=1.0),
+            "doubts": _tell_members(fitted, dataset, "doubts", usual=0.0),
         },
     }
 
 
-def _voices(fitted: Fitted, dataset: Dataset) -> dict[str, list[float]]:
-    """How loud each member is, of features on which they are not all alike (training.weighing)."""
+def _tell_members(fitted: Fitted, dataset: Dataset, buffer: str, usual: float) -> dict[str, list[float]]:
+    """What a buffer (M, F) holds for each member, of the features for which it is not as usual: how loud members are
+    (training.weighing), how far they doubt shares (training.doubting).
+    """
     if not isinstance(fitted.network, MoeNetwork):
         return {}
-    columns = zip(dataset.schema.features, fitted.network.voices.T.tolist(), strict=True)
-    return {feature.name: voices for feature, voices in columns if any(voice != 1.0 for voice in voices)}
+    columns = zip(dataset.schema.features, getattr(fitted.network, buffer).T.tolist(), strict=True)
+    return {feature.name: held for feature, held in columns if any(value != usual for value in held)}
+
+
+def _set_doubts_aside(predictor: Predictor, network: Network) -> Predictor:
+    """The predictor of a network that believes all shares: held-out rows have them, and would temper what columns say
+    to make up for a doubt.
+    """
+    if not isinstance(network, MoeNetwork) or not network.doubts.any():
+        return predictor
+    sure = copy.deepcopy(network)
+    sure.doubts.zero_()
+    bundle = predictor.bundle
+    return Predictor(replace(bundle, network=export_onnx(sure, bundle.schema.digest())), threads=n_cores())
 
 
 def _now() -> str:

@@ -53,7 +53,7 @@ def _with_unlabelled(family: Family, path: Path, preset: str) -> Family:
     targets = {column for column, feature in first.rename.items() if feature == family.target} | {family.target}
     taken = {table.name for table in family.tables}
     name = path.stem if path.stem not in taken else f"{path.stem} (unlabelled)"
-    spec = replace(first, name=name, path=path, ignore=first.ignore | targets)
+    spec = replace(first, name=name, path=path, ignore=first.ignore | targets, optional=frozenset(targets))
     return replace(family, tables=(*family.tables, spec))
 
 

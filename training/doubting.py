@@ -9,19 +9,21 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
+from torch import Tensor
 
+from model.codec import Positions
 from model.network import MoeNetwork
-from training.tables import Dataset
+from training.tables import Dataset, FitTable
 
-# Rows of a table by which to tell how much a network usually hears.
-N_ROWS = 256
+# Rows of a table by which to tell how much a network hears of a full one: the fullest, or about as full.
+N_ROWS, N_FULLEST = 256, 64
 # A member whose gates are shut but for less than this is not made to doubt all the more.
 LEAST_HEARD = 0.05
 
 
 @torch.no_grad()
 def doubt_shares(network: MoeNetwork, datasets: Sequence[Dataset], doubt: float) -> None:
-    """Draw the shares to even ones by ``doubt`` in rows that are heard as the training rows are, and less in others.
+    """Draw the shares to even ones, by ``doubt`` in rows that are as full as training rows are, and less in others.
 
     To be done when all else is learnt: a network that is fitted with other shares learns to undo them.
     """
@@ -29,14 +31,30 @@ def doubt_shares(network: MoeNetwork, datasets: Sequence[Dataset], doubt: float)
     target = first.schema.index.get(first.target or "", -1)
     if not doubt or target < 0 or first.schema.features[target].kind != "ordinal":
         return
+    together = zip(*(data.tables for data in datasets), strict=True)
+    heard = [_hear(network, tables, target) for tables in together if target in tables[0].columns]
+    if heard:
+        # The table that tells most: by less, rows that tell more would be doubted more than was asked for.
+        network.doubts[:, target] = doubt / torch.stack(heard).amax(0).clamp(min=LEAST_HEARD)
+
+
+def _hear(network: MoeNetwork, tables: Sequence[FitTable], target: int) -> Tensor:
+    """How far each member's gates are open, on the mean over its data set's full rows of a table, (M,)."""
     device = network.doubts.device
-    heard = []
-    for tables in zip(*(data.tables for data in datasets), strict=True):
-        if target not in tables[0].columns:
-            continue
-        rows = np.stack([table.positions[~table.held_out][:N_ROWS] for table in tables])  # (L, B, S)
-        cells = torch.from_numpy(rows).repeat_interleave(network.shape.n_members // len(datasets), 0).to(device)
-        columns = torch.from_numpy(tables[0].columns).to(device)
-        gates = network(columns, cells, torch.tensor([target], device=device)).gates  # (M, H, 1, S + 1, B)
-        heard.append(1.0 - gates[:, :, 0, -1].mean(1))  # (M, B)
-    network.doubts[:, target] = doubt / torch.cat(heard, dim=1).mean(1).clamp(min=LEAST_HEARD)
+    fullest = [_find_fullest(table, target) for table in tables]
+    n_rows = min(map(len, fullest))
+    rows = torch.from_numpy(np.stack([some[:n_rows] for some in fullest]))  # (L, B, S)
+    cells = rows.repeat_interleave(network.shape.n_members // len(tables), 0).to(device)
+    columns = torch.from_numpy(tables[0].columns).to(device)
+    gates = network(columns, cells, torch.tensor([target], device=device)).gates  # (M, H, 1, S + 1, B)
+    heard: Tensor = 1.0 - gates[:, :, 0, -1].mean((1, 2))
+    return heard
+
+
+def _find_fullest(table: FitTable, target: int) -> Positions:
+    """Training rows that know most beside the target, the fullest first, (B, S)."""
+    rows = table.positions[~table.held_out]
+    known = (~np.isnan(rows[:, table.columns != target])).sum(1)
+    order = np.argsort(-known, kind="stable")[:N_ROWS]
+    fullest: Positions = rows[order[known[order] >= known[order[:N_FULLEST]][-1]]]
+    return fullest

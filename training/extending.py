@@ -68,7 +68,8 @@ class Lesson:
     """The rows of the new table, as ``positions`` (N, S), and what is to be learnt from them.
 
     Of its columns: which ``features`` they are, the ``weights`` of their questions and the ``temper`` of their
-    calibration, (S,) each, how far they ``lean`` on the expert (S, 2), and the members' ``voices`` on them (M, S).
+    calibration, (S,) each, how far they ``lean`` on the expert (S, 2), the members' ``voices`` on them and how far
+    they doubt their shares, (M, S) each; the first ``n_doubting`` heads do.
     Of the members: their ``training`` rows, and the rows they are checked by, (M, B, S), with what is ``seen`` of
     them.
     """
@@ -79,6 +80,8 @@ class Lesson:
     temper: Tensor
     lean: Tensor
     voices: Tensor
+    doubts: Tensor
+    n_doubting: int
     expert: LinearExpert | None
     training: list[NDArray[np.int64]]
     validation: Tensor
@@ -171,8 +174,11 @@ def _prepare(
     generator = torch.Generator().manual_seed(seed)
     names = [joined.schema.features[i].name for i in table.columns]
     is_target = torch.tensor([name == manifest.get("target") for name in names])
-    alike = [1.0] * settings.shape.n_members
-    known_voices = manifest["training"].get("voices", {})
+    fitted, alike = manifest["training"], [1.0] * settings.shape.n_members
+    voices, doubts = (
+        torch.tensor([fitted.get(held, {}).get(name, usual) for name in names]).T
+        for held, usual in (("voices", alike), ("doubts", [0.0] * len(alike)))
+    )
     lean = np.zeros((len(table.columns), 2)) if expert is None else expert.lean[table.columns]
     return Lesson(
         positions=positions,
@@ -180,7 +186,9 @@ def _prepare(
         weights=torch.where(is_target, settings.target_weight, 1.0),
         temper=temper,
         lean=torch.from_numpy(lean).float(),
-        voices=torch.tensor([known_voices.get(name, alike) for name in names]).T,
+        voices=voices,
+        doubts=voices * doubts,
+        n_doubting=fitted["settings"]["shape"]["n_heads"] if fitted.get("doubts") else 1,
         expert=expert,
         training=[rows[n_validation:] for rows in rolled],
         validation=validation,
@@ -194,7 +202,10 @@ def _answer(network: ExtendedNetwork, lesson: Lesson, seen: Tensor, asked: Tenso
     usual = network.base_table()[asked, :-1].unsqueeze(-1)  # (Q, K, 1)
     # Each member learns as if it were alone: what it says louder or softer for the others' sake is taken back.
     voices = lesson.voices[:, asked].unsqueeze(-1)  # (M, Q, 1)
-    logits, point = usual + (said.logits - usual) / voices.unsqueeze(-1), said.point / voices
+    # Nor does it learn to make up for doubted shares.
+    opened = 1.0 - said.gates[:, : lesson.n_doubting, :, -1:].mean(1)  # (M, Q, 1, B)
+    doubted = lesson.doubts[:, asked, None, None] * network.layout.rarity(asked).unsqueeze(-1) * opened
+    logits, point = usual + (said.logits - doubted - usual) / voices.unsqueeze(-1), said.point / voices
     heard = hear(lesson.expert, lesson.features, seen, lesson.features[asked])
     if heard is not None:
         lean = lesson.lean[asked].unsqueeze(-1)  # (Q, 2, 1)

@@ -26,7 +26,8 @@ class Unit:
 class TableSpec:
     """One table of a family. ``missing`` holds codes per column; the key "" is for every column.
 
-    ``units`` is keyed by feature, as in the file; ``rename`` by column.
+    ``units`` is keyed by feature, as in the file; ``rename`` by column. ``optional``: columns that the file may lack
+    although they are spoken of.
     """
 
     name: str
@@ -35,6 +36,7 @@ class TableSpec:
     missing: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     rename: Mapping[str, str] = field(default_factory=dict)
     units: Mapping[str, Unit] = field(default_factory=dict)
+    optional: frozenset[str] = frozenset()
 
     def codes_of(self, column: str) -> tuple[str, ...]:
         return (*self.missing.get("", ()), *self.missing.get(column, ()))

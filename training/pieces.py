@@ -201,7 +201,7 @@ def _check_names(spec: TableSpec, names: list[str]) -> None:
 def _check_spec(spec: TableSpec, names: list[str]) -> None:
     """A column that family.toml speaks of and the file does not have is a typing mistake."""
     said = {*spec.ignore, *spec.rename, *(column for column in spec.missing if column)}
-    unknown = sorted(said - set(names))
+    unknown = sorted(said - set(names) - spec.optional)
     if unknown:
         raise TableError(
             f"{_say(spec)}: family.toml names columns that the file does not have: "

@@ -82,11 +82,12 @@ def _codes(part: Floats) -> NDArray[np.int64]:
 
 
 def chain_forests(seed: int, spans: Sequence[Span]) -> Chained:
-    """missForest: its leaves and candidates a split, half its trees, five of its at most ten rounds."""
+    """missForest: as many candidates a split and as small leaves, half its trees, five rounds whatever they bring."""
+    n_tried = max(1, int(len(spans) ** 0.5))  # of the table's columns, as there
     return Chained(
         spans,
-        lambda: RandomForestRegressor(N_TREES, min_samples_leaf=5, max_features="sqrt", random_state=seed, n_jobs=1),
-        lambda: RandomForestClassifier(N_TREES, max_features="sqrt", random_state=seed, n_jobs=1),
+        lambda: RandomForestRegressor(N_TREES, min_samples_split=6, max_features=n_tried, random_state=seed, n_jobs=1),
+        lambda: RandomForestClassifier(N_TREES, max_features=n_tried, random_state=seed, n_jobs=1),
     )
 
 

@@ -86,12 +86,13 @@ class _Codec:
     def __init__(self, train: pd.DataFrame, numbers: Sequence[str]) -> None:
         self.columns = list(train.columns)
         self.mean, self.spread = train[numbers].mean(), train[numbers].std().replace(0.0, 1.0)
-        self.words = {c: list(train[c].value_counts().index) for c in self.columns if c not in set(numbers)}
+        # A word of which nothing is known stays a hole.
+        self.words = {c: list(train[c].value_counts().index) or [None] for c in self.columns if c not in set(numbers)}
         widths = [len(self.words[c]) - 1 if c in self.words else 1 for c in self.columns]
         starts = np.cumsum([0, *widths])
         self.spans = [
             Span(int(start), width, c in self.words)
-            for c, start, width in zip(self.columns, starts, widths, strict=False)
+            for c, start, width in zip(self.columns, starts[:-1], widths, strict=True)
         ]
 
     def encode(self, rows: pd.DataFrame) -> Floats:
