@@ -77,6 +77,8 @@ def assert_same(shown, printed, where="answer"):
             assert_same(shown[key], printed[key], f"{where}.{key}")
     elif isinstance(shown, list):
         assert len(shown) == len(printed), where
+        if where.endswith(".experts"):  # two that say about as much change places from machine to machine
+            shown, printed = (sorted(experts, key=lambda one: one["feature"]) for experts in (shown, printed))
         for i, pair in enumerate(zip(shown, printed, strict=True)):
             assert_same(*pair, f"{where}[{i}]")
     elif isinstance(shown, float | int) and not isinstance(shown, bool):

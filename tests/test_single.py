@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -80,17 +81,19 @@ def test_a_single_row_is_answered_as_the_general_way_answers_it(predictor, inter
                 logits, points = predictor.ask_singles(columns, [positions] * 3, readout.asked)
                 single = readout.read(logits[2], points[2], interval, count_observed(positions))
                 general = predictor.predict(cells, target, links=links, interval=interval)
-                assert single.value == pytest.approx(general.values[0], rel=1e-5)
+                # In turned units answers near 15 mpg come to nothing: what is left is rounding.
+                same = partial(pytest.approx, rel=1e-5, abs=1e-5)
+                assert single.value == same(general.values[0])
                 assert single.pieces == pytest.approx(general.mass[0], abs=1e-6)
                 if general.median is not None:
-                    assert single.median == pytest.approx(general.median[0], rel=1e-5)
+                    assert single.median == same(general.median[0])
                     assert (readout.lows, readout.highs) == (general.lows, general.highs)
                 else:
                     assert readout.choices == general.choices
                 if general.probability is not None:
                     assert single.probability == pytest.approx(general.probability[0], rel=1e-5)
                 if general.interval is not None:
-                    assert single.interval == pytest.approx(general.interval[0], rel=1e-5)
+                    assert single.interval == same(general.interval[0])
 
 
 def test_rows_that_come_together_are_answered_as_those_that_come_alone(predictor):
