@@ -19,7 +19,7 @@ from tests.conftest import make_schema, run_training
 from training.family import family_of_paths, read_family
 from training.fit import fit_network
 from training.keeping import Keeper
-from training.objective import hide_cells
+from training.objective import hide_cells, weigh_columns
 from training.settings import PRESETS, choose_settings
 from training.tables import load_family
 
@@ -214,8 +214,6 @@ def test_a_wide_table_is_asked_some_columns_at_a_time(tmp_path):
 
 
 def test_words_count_more_than_numbers_unless_a_target_is_named(tmp_path):
-    from training.fit import _weigh_columns
-
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"x": rng.normal(size=60), "y": rng.normal(size=60), "word": rng.choice(["a", "b"], 60)})
     frame.to_csv(tmp_path / "t.csv", index=False)
@@ -225,7 +223,7 @@ def test_words_count_more_than_numbers_unless_a_target_is_named(tmp_path):
     names = [feature.name for feature in dataset.schema.features]
     plain, named = (
         dict(
-            zip(names, _weigh_columns(columns, layout, replace(dataset, target=target), settings).tolist(), strict=True)
+            zip(names, weigh_columns(columns, layout, replace(dataset, target=target), settings).tolist(), strict=True)
         )
         for target in (None, "x")
     )

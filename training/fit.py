@@ -17,7 +17,7 @@ from training.doubting import doubt_shares
 from training.hearing import Heard, answer_with, hear
 from training.joint_normal import fit_expert
 from training.keeping import Average, Keeper
-from training.objective import cell_losses, hide_cells, member_losses, trivial_answer
+from training.objective import cell_losses, hide_cells, member_losses, trivial_answer, weigh_columns
 from training.pacing import decay_groups, pace
 from training.parallel import Team
 from training.settings import NETWORKS, FitSettings
@@ -128,17 +128,22 @@ def _start(dataset: Dataset, settings: FitSettings, beside: Sequence[Dataset]) -
     schemas = [data.schema for data in (dataset, *beside)]
     layout = Layout(schemas, settings.shape.n_members, dataset.company(), dataset.n_known())
     network = NETWORKS[settings.preset](layout, settings.shape)
-    if isinstance(network, MoeNetwork) and dataset.target is None:
-        network.own_scale = settings.own_scale  # many questions teach what a value says, instead of one above all
-    if isinstance(network, MoeNetwork) and dataset.target is not None:
-        target = dataset.schema.index[dataset.target]
-        network.steadied[target] = settings.shape.half_steady
-        if not dataset.schema.features[target].is_number:
-            # A word to which the network gives most of its attention: it leans on the linear expert where that helps,
-            # and two members of every four find all by themselves: they learn what the law would have told.
-            network.lean.data[:, target, 1] = 0.0
-            network.hears[2::4] = network.hears[3::4] = 0.0
+    if isinstance(network, MoeNetwork):
+        _suit_to_target(network, dataset, settings)
     return network
+
+
+def _suit_to_target(network: MoeNetwork, dataset: Dataset, settings: FitSettings) -> None:
+    if dataset.target is None:
+        network.own_scale = settings.own_scale  # many questions teach what a value says, instead of one above all
+        return
+    target = dataset.schema.index[dataset.target]
+    network.steadied[target] = settings.shape.half_steady
+    if not dataset.schema.features[target].is_number:
+        # A word to which the network gives most of its attention: it leans on the linear expert where that helps,
+        # and two members of every four find all by themselves: they learn what the law would have told.
+        network.lean.data[:, target, 1] = 0.0
+        network.hears[2::4] = network.hears[3::4] = 0.0
 
 
 def _learn(
@@ -182,7 +187,7 @@ def _prepare(network: Network, tables: Sequence[FitTable], dataset: Dataset, set
     checked = torch.from_numpy(np.stack([rows[:n_validation] for rows in rolled]))
     validation = positions[owner.unsqueeze(1), checked].to(device)
     generator = torch.Generator().manual_seed(seed)
-    weights = _weigh_columns(columns, network.layout, dataset, settings).to(device)
+    weights = weigh_columns(columns, network.layout, dataset, settings).to(device)
     trivial = trivial_answer(network.layout, validation, columns)
     losses = cell_losses(trivial, validation, network.layout, columns, settings)
     return _Part(
@@ -195,13 +200,6 @@ def _prepare(network: Network, tables: Sequence[FitTable], dataset: Dataset, set
         validation_seen=hide_cells(validation, settings.hide_share, settings.hide_most, generator),
         trivial=member_losses(losses, validation, weights),
     )
-
-
-def _weigh_columns(columns: Tensor, layout: Layout, dataset: Dataset, settings: FitSettings) -> Tensor:
-    """How much each column counts, (S,). Without a target words count more: the law helps them least."""
-    if dataset.target is not None:
-        return torch.where(columns == dataset.schema.index[dataset.target], settings.target_weight, 1.0)
-    return torch.where(layout.is_number.cpu()[columns], 1.0, settings.word_weight)
 
 
 def _pool(table: FitTable, seed: int) -> NDArray[np.int64]:

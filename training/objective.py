@@ -9,6 +9,14 @@ from torch import Tensor
 from model.layout import Layout, hats
 from model.network import Answer
 from training.settings import FitSettings
+from training.tables import Dataset
+
+
+def weigh_columns(columns: Tensor, layout: Layout, dataset: Dataset, settings: FitSettings) -> Tensor:
+    """How much each column counts, (S,). Without a target words count more: the law helps them least."""
+    if dataset.target is not None:
+        return torch.where(columns == dataset.schema.index[dataset.target], settings.target_weight, 1.0)
+    return torch.where(layout.is_number.cpu()[columns], 1.0, settings.word_weight)
 
 
 def hide_cells(truth: Tensor, share: float, most: float, generator: torch.Generator) -> Tensor:
