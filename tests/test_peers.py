@@ -4,7 +4,9 @@ import json
 
 import numpy as np
 import pytest
+from sklearn.model_selection import GridSearchCV, StratifiedKFold
 
+from training.reproduce import peers
 from training.reproduce.car_table import load_cars
 from training.reproduce.neural_peers import CONFIGS, METRICS, RECORDED, STOPS, load_recorded
 from training.reproduce.peers import PEERS, PUBLISHED, QUICK, fit_peer, probabilities
@@ -52,6 +54,23 @@ def test_the_grids_name_every_peer_and_the_quick_ones_are_small():
     assert set(PUBLISHED) == set(QUICK) == set(PEERS)
     assert [int(np.prod([len(v) for v in PUBLISHED[name].values()])) for name in PEERS] == [1, 18, 27, 9]
     assert all(np.prod([len(v) for v in QUICK[name].values()]) <= 2 for name in PEERS)
+
+
+@pytest.mark.parametrize("name", ["rf", "gb", "mlp"])
+def test_settings_that_share_a_fit_are_chosen_as_by_a_grid_search(bins, name):
+    x, y, _, _ = bins
+    trees = {"n_estimators": [3, 12, 7]}
+    grid = {
+        "rf": {"criterion": ["gini", "entropy"], "max_depth": [1, None], **trees},
+        "gb": {"learning_rate": [0.1, 1.0], "max_depth": [1, 3], **trees},
+        "mlp": {"alpha": [1e-4, 1.0], "hidden_layer_sizes": [(2,), (8,)]},
+    }[name]
+    pipeline, settings = peers.prepare(name, grid, seed=1)
+    search = GridSearchCV(pipeline, [{k: [v] for k, v in s.items()} for s in settings], cv=StratifiedKFold(5))
+    with peers.quiet():
+        found, expected = peers.cross_validate(pipeline, settings, x, y), search.fit(x, y)
+    assert found == pytest.approx(expected.cv_results_["mean_test_score"])
+    assert settings[int(found.argmax())] == expected.best_params_
 
 
 def test_the_car_table_is_the_papers():

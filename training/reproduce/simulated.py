@@ -53,8 +53,9 @@ def run(options: Options) -> list[Record]:
     progress.start(f"{len(cells)} cells x {len(seeds)} seeds: {', '.join(map(str, seeds))}")
     ledger = Ledger(options.ledger)
     tasks = {
-        _key(cell, methods, len(seeds), options): (cell, methods, seeds, options)
+        _key(cell, methods, some, options): (cell, methods, some, options)
         for methods in _methods(options)
+        for some in _fitted_together(methods, seeds)
         for cell in cells
     }
     todo = {key: task for key, task in tasks.items() if key not in ledger.known}
@@ -62,22 +63,35 @@ def run(options: Options) -> list[Record]:
         ledger.keep(key, found)
         cell, methods, *_ = todo[key]
         progress.update((done + 1) / len(todo), f"{cell.name} {methods[0]}")
-    figures = {
-        (cell.name, method): {metric: np.asarray(values) for metric, values in scores.items()}
-        for key, (cell, *_) in tasks.items()
-        for method, scores in ledger.known[key].items()
-    }
+    figures = _join([(cell, ledger.known[key]) for key, (cell, *_) in tasks.items()])
     progress.close()
     records = [*_published(cells), *_run_records(figures)]
     print(_report(records, figures, cells, len(seeds)))
     return records
 
 
-def _key(cell: Cell, methods: Sequence[str], n_seeds: int, options: Options) -> str:
+def _fitted_together(methods: Sequence[str], seeds: Sequence[int]) -> list[Sequence[int]]:
+    """A network learns all seeds side by side; a peer has one at a time, so that a stopped run loses little."""
+    return [[seed] for seed in seeds] if methods[0] in PEERS else [seeds]
+
+
+def _key(cell: Cell, methods: Sequence[str], seeds: Sequence[int], options: Options) -> str:
     """What a figure depends on, but for the code."""
     fit = {"ours": _our_settings, "paper": _paper_settings}.get(methods[0])
     how = fit(options) if fit else ("published grids" if options.published_grids else "small grids")
-    return f"{cell.name} {methods[0]} {n_seeds} {how}"
+    which = f"seed {seeds[0]}" if methods[0] in PEERS else len(seeds)
+    return f"{cell.name} {methods[0]} {which} {how}"
+
+
+def _join(parts: Sequence[tuple[Cell, Found]]) -> dict[tuple[str, str], Scores]:
+    """The seeds of a method in a cell, one after the other."""
+    joined: dict[tuple[str, str], dict[str, list[float]]] = {}
+    for cell, found in parts:
+        for method, scores in found.items():
+            values = joined.setdefault((cell.name, method), {metric: [] for metric in METRICS})
+            for metric in METRICS:
+                values[metric] += scores[metric]
+    return {which: {metric: np.asarray(some) for metric, some in values.items()} for which, values in joined.items()}
 
 
 def _run_all(todo: Mapping[str, Task], *, quick: bool) -> Iterator[tuple[str, Found]]:
