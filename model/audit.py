@@ -1,8 +1,10 @@
 """Observed cells, checked against the rest of their row: how surprising is each, and what was expected?
 
-The surprise of a cell is -ln p, p being the share of the cell's own distribution (given all other cells of
-the row) that lies as far out or further: for numbers both tails, for categories and levels all values that
-are no more probable. 0 is just what was expected; 4.6 happens once in a hundred cells.
+Two things speak against a cell: that it lies far out in what the other cells of its row lead to expect, and that
+they make its value less probable than it usually is. A value that is rare everywhere has only the first against it, a
+usual one in the wrong row both. The surprise of a cell is how rare so much is among held-out cells of all columns (of
+rows with about as many known cells), as -ln of their share: 0 is just what was expected; 4.6 happens to one cell in a
+hundred.
 """
 
 from collections.abc import Mapping
@@ -16,9 +18,10 @@ from model import codec
 from model.answers import FIXED, Prediction, softmax
 from model.requests import Cells, Columns, check_interval
 from model.runtime import Pause, Predictor
-from model.schema import Feature, Link
+from model.schema import Feature, Kind, Link
 
 LEAST_SHARE = 1e-12
+CONTINUOUS: frozenset[Kind] = frozenset({"numeric", "datetime"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +78,20 @@ def _one_row(outputs: Mapping[str, NDArray[np.float32]], row: int) -> dict[str, 
 
 def measure(predictor: Predictor, cells: Cells, pause: Pause | None = None) -> codec.Floats:
     """The surprise of every cell, (B, S); cells that are missing or unseen have -1."""
-    surprise = np.full(cells.positions.shape, -1.0)
+    evidence = weigh(predictor, cells, pause)
+    surprise = np.maximum(evidence, 0.0)
+    calibration = predictor.bundle.calibration
+    if calibration is not None and len(calibration.against):
+        for column, index in enumerate(cells.features.tolist()):
+            surprise[:, column] = calibration.surprise(index, cells.count_observed(index), evidence[:, column])
+    return np.where(np.isnan(evidence), -1.0, surprise)
+
+
+def weigh(predictor: Predictor, cells: Cells, pause: Pause | None = None) -> codec.Floats:
+    """How much speaks against every cell, (B, S): -ln of the share of its distribution (given the rest of the row)
+    that lies as far out or further, and -ln of how many times as probable as usual its value is. Missing: NaN.
+    """
+    evidence = np.full(cells.positions.shape, np.nan)
     for column, index in enumerate(cells.features.tolist()):
         seen = np.flatnonzero(~np.isnan(cells.positions[:, column]))
         if len(seen):
@@ -83,27 +99,38 @@ def measure(predictor: Predictor, cells: Cells, pause: Pause | None = None) -> c
             some = cells.rows(seen)
             outputs = predictor.ask(some, [index], pause=pause)
             mass = softmax(outputs["logits"][:, 0, : feature.n_values])
-            share = _share_beyond(feature, mass, cells.positions[seen, column].astype(np.float64))
+            positions = cells.positions[seen, column].astype(np.float64)
+            if feature.kind not in CONTINUOUS:
+                positions = np.rint(positions)
+            share = _share_beyond(feature, mass, positions)
             calibration = predictor.bundle.calibration
-            if calibration is not None and feature.kind in ("numeric", "datetime"):
+            if calibration is not None and feature.kind in CONTINUOUS:
                 share = calibration.tail_shares(index, some.count_observed(index), share)
-            surprise[seen, column] = -np.log(np.clip(share, LEAST_SHARE, 1.0))
-    return surprise
+            here, usual = _around(mass, positions), np.interp(positions, np.arange(feature.n_values), feature.shares)
+            lift = np.maximum(here, LEAST_SHARE) / np.maximum(usual, LEAST_SHARE)
+            evidence[seen, column] = -np.log(np.clip(share, LEAST_SHARE, 1.0)) - np.log(lift)
+    return evidence
+
+
+def _around(mass: codec.Floats, positions: codec.Floats) -> codec.Floats:
+    """What each distribution (B, K) holds around a position (B,): of the two knots it lies between."""
+    rows, below = np.arange(len(mass)), np.floor(positions).astype(np.int64)
+    part = positions - below
+    above = np.minimum(below + 1, mass.shape[1] - 1)
+    held: codec.Floats = (1.0 - part) * mass[rows, below] + part * mass[rows, above]
+    return held
 
 
 def _share_beyond(feature: Feature, mass: codec.Floats, positions: codec.Floats) -> codec.Floats:
-    """How much of each row's distribution (B, K) lies as far out as its position (B,), or further."""
-    rows = np.arange(len(mass))
-    if feature.kind not in ("numeric", "datetime"):
-        own = mass[rows, np.rint(positions).astype(np.int64)]
+    """How much of each row's distribution (B, K) lies as far out as its position (B,), or further: for numbers both
+    tails, for categories and levels all values that are no more probable.
+    """
+    if feature.kind not in CONTINUOUS:
+        own = _around(mass, positions)
         share: codec.Floats = np.where(mass <= own[:, None] * (1.0 + 1e-9), mass, 0.0).sum(axis=1)
         return share
     at_most, less = codec.read_heights(feature.knots, mass, positions)
-    below = np.floor(positions).astype(np.int64)
-    part = positions - below
     # At the very ends nothing lies further out, but such cells were seen: at least half of what the
     # distribution holds around the cell counts.
-    above = np.minimum(below + 1, mass.shape[1] - 1)
-    around = (1.0 - part) * mass[rows, below] + part * mass[rows, above]
-    share = np.maximum(2.0 * np.minimum(at_most, 1.0 - less), 0.5 * around)
+    share = np.maximum(2.0 * np.minimum(at_most, 1.0 - less), 0.5 * _around(mass, positions))
     return np.minimum(share, 1.0, out=share)

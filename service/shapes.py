@@ -64,7 +64,7 @@ class ImputeAnswer(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class SuspectCell(msgspec.Struct, forbid_unknown_fields=True):
-    """surprise: -ln of the share of the cell's expected distribution that lies as far out."""
+    """surprise: -ln of the share of cells that have as much against them."""
 
     row: int
     column: str

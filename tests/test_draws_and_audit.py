@@ -1,11 +1,17 @@
 """Drawn copies follow the model's distributions, and the audit measures against them."""
 
+from dataclasses import replace
+
 import numpy as np
+import pandas as pd
 import pytest
 
-from model.audit import audit, measure
+from model.audit import audit, measure, weigh
+from model.calibration import NOTHING_AGAINST
 from model.draws import draw_copies
 from model.errors import AskError
+from model.runtime import Predictor
+from training.frames import fit_frames
 
 ROW = {"weight": [3504], "cylinders": [8], "year": [70]}
 
@@ -49,14 +55,58 @@ def test_a_table_lends_its_units_to_draws(predictor):
 
 
 def test_the_models_own_draws_are_not_surprising(predictor):
-    """-ln p of cells drawn from the model is about exponential: its mean about 1, a hundredth beyond 4.6."""
+    """Of cells drawn as the model expects them about a hundredth lies beyond 4.6."""
     draws = draw_copies(predictor, {"weight": [2500] * 800, "horsepower": [None] * 800}, n_draws=1, seed=1)
     cells = predictor.encode(
         {"weight": [2500] * 800, "horsepower": draws.values["horsepower"][0]}, predictor.links(None)
     )
     surprise = measure(predictor, cells)[:, 1]
-    assert 0.7 < surprise.mean() < 1.3
+    assert surprise.min() >= 0.0
+    assert 0.5 < surprise.mean() < 2.0
     assert np.mean(surprise > 4.6) < 0.03
+
+
+def test_a_usual_value_in_the_wrong_row_has_more_against_it_than_a_rare_one():
+    """Both are equally improbable in their rows; a rare word is so in every row."""
+    rng = np.random.default_rng(0)
+    side = rng.choice(["a", "b"], 1200)
+    word = np.where(rng.random(1200) < 0.97, side, np.where(side == "a", "b", "a")).astype(object)
+    word[rng.random(1200) < 0.03] = "rare"
+    predictor = fit_frames({"t": pd.DataFrame({"side": side, "word": word})}, epochs=30.0)
+    cells = predictor.encode({"side": ["a", "a", "a"], "word": ["b", "rare", "a"]}, predictor.links("t"))
+    wrong, rare, right = measure(predictor, cells)[:, 1]
+    assert wrong > rare > right
+
+
+def test_surprise_is_as_rare_in_new_rows_as_it_says(predictor_of_noise):
+    predictor, fresh = predictor_of_noise
+    for n_hidden in (0, 3):  # whole rows, and rows of two cells
+        known = fresh.iloc[:, n_hidden:]
+        cells = predictor.encode({name: known[name].tolist() for name in known}, predictor.links("t"))
+        surprise = measure(predictor, cells)
+        assert np.mean(surprise >= np.log(10)) == pytest.approx(0.1, abs=0.04)
+        assert np.mean(surprise >= np.log(100)) == pytest.approx(0.01, abs=0.01)
+
+
+@pytest.fixture(scope="module")
+def predictor_of_noise():
+    """Fitted on rows that hang together a little, and 2,000 new ones."""
+    rng = np.random.default_rng(1)
+    common = rng.normal(size=(3000, 1))
+    numbers = pd.DataFrame(common + rng.normal(size=(3000, 4)), columns=list("abcd"))
+    rows = numbers.assign(word=np.where(common[:, 0] + rng.normal(size=3000) > 0.5, "yes", "no"))
+    return fit_frames({"t": rows[:1000]}, epochs=10.0), rows[1000:].reset_index(drop=True)
+
+
+def test_what_was_seen_of_no_held_out_cells_is_told_as_it_is(predictor):
+    """Bundles of before do not say how rare evidence is."""
+    bundle = predictor.bundle
+    assert bundle.calibration is not None
+    before = Predictor(replace(bundle, calibration=replace(bundle.calibration, against=NOTHING_AGAINST)))
+    cells = before.encode({"weight": [3504, 2100], "cylinders": [8, 8]}, before.links(None))
+    evidence = weigh(before, cells)
+    assert measure(before, cells) == pytest.approx(np.maximum(evidence, 0.0))
+    assert np.argmax(evidence[:, 1]) == np.argmax(measure(predictor, cells)[:, 1]) == 1
 
 
 def test_the_cell_that_was_swapped_is_the_most_surprising(predictor):

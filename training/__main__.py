@@ -99,7 +99,7 @@ def _add_study_options(reproduce: argparse.ArgumentParser) -> None:
     reproduce.add_argument("--seeds", type=_count, metavar="N", help="the first N seeds only (default: all)")
     reproduce.add_argument("--quick", action="store_true", help="a small form, for trying it out")
     reproduce.add_argument(
-        "--published-grids", action="store_true", help="try all the paper's settings of its baselines: takes days"
+        "--published-grids", action="store_true", help="try all the paper's settings of its baselines: takes hours"
     )
     reproduce.add_argument(
         "--only", type=_names, metavar="A,B", help="simulated, auto-mpg, overlap: some of the methods (default: all)"

@@ -23,7 +23,7 @@ class Options:
     """How much of a study to run: ``n_seeds`` of its seeds (None: all), ``quick`` for a small form of it.
 
     ``published_grids``: choose the settings of scikit-learn's peers over all that the paper tried, which takes
-    days for the simulated study, instead of over a few. ``only``: some of a study's methods (None: all).
+    hours for the simulated study, instead of over a few. ``only``: some of a study's methods (None: all).
     ``ledger``: a file that keeps figures as they are found, for the studies that take hours.
     """
 
