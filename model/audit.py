@@ -2,9 +2,10 @@
 
 Two things speak against a cell: that it lies far out in what the other cells of its row lead to expect, and that
 they make its value less probable than it usually is. A value that is rare everywhere has only the first against it, a
-usual one in the wrong row both. The surprise of a cell is how rare so much is among held-out cells of all columns (of
-rows with about as many known cells), as -ln of their share: 0 is just what was expected; 4.6 happens to one cell in a
-hundred.
+usual one in the wrong row both. If the model is right, the share that lies as far out is at most p in a share p of all
+sound cells, and a value is 1 / p times less probable than usual in at most a share p of them. The surprise of a cell
+is the mean of both on the scale of -ln p: at most about one sound cell in a hundred has 4.6, most have less than 1;
+below 0 the row speaks for the value.
 """
 
 from collections.abc import Mapping
@@ -44,7 +45,7 @@ def audit(
     interval: float = 0.9,
     unknown: Literal["refuse", "ignore"] = "refuse",
     limit: int = 100,
-    at_least: float = 0.0,
+    at_least: float = -np.inf,
     pause: Pause | None = None,
 ) -> tuple[list[Suspect], tuple[str, ...]]:
     """The ``limit`` most surprising cells, most surprising first, and what there is to warn of."""
@@ -52,7 +53,7 @@ def audit(
     links = predictor.links(table) if links is None else links
     cells = predictor.encode(columns, links, unknown, table)
     surprise = measure(predictor, cells, pause)
-    order = np.argsort(-surprise, axis=None, kind="stable")[: max(limit, 0)]
+    order = np.argsort(-surprise, axis=None, kind="stable")[: max(limit, 0)]  # NaN comes last, and is at least nothing
     chosen = [(int(i) // len(cells.names), int(i) % len(cells.names)) for i in order if surprise.flat[i] >= at_least]
     rows = [row for row, _ in chosen]
     told: dict[tuple[int, int], Prediction] = {}
@@ -77,21 +78,8 @@ def _one_row(outputs: Mapping[str, NDArray[np.float32]], row: int) -> dict[str, 
 
 
 def measure(predictor: Predictor, cells: Cells, pause: Pause | None = None) -> codec.Floats:
-    """The surprise of every cell, (B, S); cells that are missing or unseen have -1."""
-    evidence = weigh(predictor, cells, pause)
-    surprise = np.maximum(evidence, 0.0)
-    calibration = predictor.bundle.calibration
-    if calibration is not None and len(calibration.against):
-        for column, index in enumerate(cells.features.tolist()):
-            surprise[:, column] = calibration.surprise(index, cells.count_observed(index), evidence[:, column])
-    return np.where(np.isnan(evidence), -1.0, surprise)
-
-
-def weigh(predictor: Predictor, cells: Cells, pause: Pause | None = None) -> codec.Floats:
-    """How much speaks against every cell, (B, S): -ln of the share of its distribution (given the rest of the row)
-    that lies as far out or further, and -ln of how many times as probable as usual its value is. Missing: NaN.
-    """
-    evidence = np.full(cells.positions.shape, np.nan)
+    """The surprise of every cell, (B, S); NaN for cells that are missing or unseen."""
+    surprise = np.full(cells.positions.shape, np.nan)
     for column, index in enumerate(cells.features.tolist()):
         seen = np.flatnonzero(~np.isnan(cells.positions[:, column]))
         if len(seen):
@@ -106,10 +94,22 @@ def weigh(predictor: Predictor, cells: Cells, pause: Pause | None = None) -> cod
             calibration = predictor.bundle.calibration
             if calibration is not None and feature.kind in CONTINUOUS:
                 share = calibration.tail_shares(index, some.count_observed(index), share)
-            here, usual = _around(mass, positions), np.interp(positions, np.arange(feature.n_values), feature.shares)
-            lift = np.maximum(here, LEAST_SHARE) / np.maximum(usual, LEAST_SHARE)
-            evidence[seen, column] = -np.log(np.clip(share, LEAST_SHARE, 1.0)) - np.log(lift)
-    return evidence
+            p_and_lift = np.clip(share, LEAST_SHARE, 1.0) * _lift(feature, mass, positions)
+            surprise[seen, column] = -0.5 * np.log(p_and_lift)
+    return surprise
+
+
+def _lift(feature: Feature, mass: codec.Floats, positions: codec.Floats) -> codec.Floats:
+    """How many times as probable as usual each row (B, K) makes the value at its position, (B,)."""
+    usual = np.interp(positions, np.arange(feature.n_values), feature.shares)
+    lift: codec.Floats = np.maximum(_around(mass, positions), LEAST_SHARE) / np.maximum(usual, LEAST_SHARE)
+    if feature.kind in CONTINUOUS:
+        # What lies beyond all that was seen is read as the last of it, of which it must not have the credit. Only
+        # where many rows share the last value, most of those who have it are real.
+        low, high = (not feature.knots.atoms[end] for end in (0, -1))
+        is_beyond = ((positions <= 0.0) & low) | ((positions >= feature.n_values - 1.0) & high)
+        lift = np.where(is_beyond, np.minimum(lift, 1.0), lift)
+    return lift
 
 
 def _around(mass: codec.Floats, positions: codec.Floats) -> codec.Floats:

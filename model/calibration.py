@@ -3,13 +3,11 @@
 Words and levels: logits are drawn towards what is said with nothing observed, or away from it, by a factor for each
 feature. Numbers: the central part of a distribution that is given as the 90 % interval is the part that held
 90 % of the held-out cells, for each feature and by how much of the row was observed (split conformal prediction).
-Audit: what speaks against a cell is told as how rare that is among the held-out cells.
-Axis letters: B rows, Q questions, K values, F features, G groups by how much is observed, L levels,
-R rarities.
+Axis letters: B rows, Q questions, K values, F features, G groups by how much is observed, L levels.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,9 +20,6 @@ Floats = NDArray[np.float64]
 GROUPS = (0.4, 0.75)
 # The intervals that are looked up; others lie between.
 LEVELS = (0.0, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.925, 0.95, 0.975, 0.99, 1.0)
-# How rare evidence against a cell can be, -ln of a share of all cells: it is kept at these, others lie between.
-RARITIES = (0.0, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 5.5, 6.0, 7.0, 8.0, 40.0)
-NOTHING_AGAINST = np.empty((0, len(RARITIES)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,8 +28,7 @@ class Calibration:
     ``parts`` (F, G, L): the central part of a distribution that makes an interval of each level; ``spreads``
     (F, G, L): the same for draws, where a value that many rows share holds a stretch of the distribution, not a point.
     ``narrow`` (F, G): numbers that few rows share are drawn about the expected value instead, the distribution's own
-    deviations times this; 0 for all others. ``against`` (G, R): how much speaks against cells as rare as RARITIES
-    (model.audit), all features together; nothing, (0, R), where too few cells were held out to tell.
+    deviations times this; 0 for all others.
     """
 
     temper: Floats
@@ -43,7 +37,6 @@ class Calibration:
     spreads: Floats
     log_shares: Floats  # (F, K): what is said with nothing observed
     narrow: Floats
-    against: Floats = field(default_factory=NOTHING_AGAINST.copy)
 
     def widths(self, feature: int, n_observed: NDArray[np.int64], interval: float) -> Floats:
         """The central part of each row's distribution that is its interval, (B,)."""
@@ -67,10 +60,6 @@ class Calibration:
         """How much of each row's distribution lies further out (B,), as held-out rows say it does."""
         tails = [np.interp(shares, *_tails(parts)) for parts in self.parts[feature]]
         return self._pick(feature, n_observed, tails)
-
-    def surprise(self, feature: int, n_observed: NDArray[np.int64], evidence: Floats) -> Floats:
-        """How rare it is that so much speaks against a cell (B,), -ln of a share; only where ``against`` is there."""
-        return self._pick(feature, n_observed, [_rarity(evidence, steps) for steps in self.against])
 
     def _pick(self, feature: int, n_observed: NDArray[np.int64], by_group: Sequence[Floats]) -> Floats:
         """Each row's own of what every group would say, (B,)."""
@@ -99,10 +88,6 @@ class Calibration:
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """All there is to keep of it."""
-        return self.by_feature() | {"against": self.against}
-
-    def by_feature(self) -> dict[str, NDArray[Any]]:
-        """What there is to keep of each feature: arrays whose first axis they are."""
         return {
             "temper": self.temper, "usual": self.usual, "parts": self.parts, "spreads": self.spreads,
             "narrow": self.narrow,
@@ -125,22 +110,8 @@ def calibration_of(schema: Schema, arrays: Mapping[str, NDArray[Any]]) -> Calibr
     narrow = arrays.get("narrow", np.zeros(table[:2]))  # bundles of before have none
     if narrow.shape != table[:2] or not (narrow >= 0.0).all():
         raise ValueError("its array 'narrow' was made for other features")
-    against = arrays.get("against", NOTHING_AGAINST)  # bundles of before have none
-    if against.shape[1:] != (len(RARITIES),) or len(against) not in (0, len(GROUPS) + 1):
-        raise ValueError("its array 'against' was made for other groups of rows")
-    if not (np.diff(against, axis=1) >= 0.0).all():
-        raise ValueError("its evidence does not grow with how rare it is")
     log_shares = log_shares_of(schema)
-    return Calibration(
-        arrays["temper"], arrays["usual"], arrays["parts"], arrays["spreads"], log_shares, narrow, against
-    )
-
-
-def _rarity(evidence: Floats, steps: Floats) -> Floats:
-    """How rare each piece of evidence is, where the steps (R,) are as rare as RARITIES."""
-    # Of rarities with the same evidence the most usual one: so many cells have at least that much against them.
-    steps, first = np.unique(steps, return_index=True)
-    return np.asarray(np.interp(evidence, steps, np.asarray(RARITIES)[first]))
+    return Calibration(arrays["temper"], arrays["usual"], arrays["parts"], arrays["spreads"], log_shares, narrow)
 
 
 def _tails(parts: Floats) -> tuple[Floats, Floats]:

@@ -79,7 +79,7 @@ def _add_file_options(parser: argparse.ArgumentParser, command: str) -> None:
         parser.add_argument("--interval", type=float, default=0.9, help="what COLUMN_low to COLUMN_high shall hold")
     else:
         parser.add_argument(
-            "--surprise", type=float, default=4.6, help="list cells so surprising; default 4.6, 1 in 100"
+            "--surprise", type=float, default=3.0, help="list cells so surprising; default 3, at most 1 in 20"
         )
 
 

@@ -64,7 +64,7 @@ class ImputeAnswer(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class SuspectCell(msgspec.Struct, forbid_unknown_fields=True):
-    """surprise: -ln of the share of cells that have as much against them."""
+    """surprise: at most one sound cell in e^surprise has so much against it."""
 
     row: int
     column: str

@@ -1,17 +1,15 @@
 """Intervals hold what they promise, and probabilities come closer to frequencies."""
 
-from dataclasses import replace
-
 import numpy as np
 import pandas as pd
 import pytest
 from crepes import ConformalRegressor
 
 from model import codec
-from model.calibration import LEVELS, RARITIES, Calibration, calibration_of, log_shares_of
+from model.calibration import LEVELS, Calibration, calibration_of, log_shares_of
 from model.draws import draw_copies
 from model.schema import Feature
-from training.calibrating import conformal_levels, how_far_out, rank_evidence
+from training.calibrating import conformal_levels, how_far_out
 from training.frames import fit_frames
 
 RNG = np.random.default_rng(0)
@@ -97,9 +95,6 @@ def test_a_bundles_calibration_is_read_back_and_applied(predictor):
         (lambda a: a.update(usual=a["usual"][:-1]), "made for other features"),
         (lambda a: a.update(temper=-a["temper"]), "negative"),
         (lambda a: a.update(parts=a["parts"][:, :, ::-1]), "grow"),
-        (lambda a: a.update(against=a["against"][:, :-1]), "other groups"),
-        (lambda a: a.update(against=a["against"][:2]), "other groups"),
-        (lambda a: a.update(against=-a["against"]), "how rare"),
     ],
 )
 def test_a_calibration_of_something_else_is_refused(predictor, change, reason):
@@ -107,31 +102,6 @@ def test_a_calibration_of_something_else_is_refused(predictor, change, reason):
     change(arrays)
     with pytest.raises(ValueError, match=reason):
         calibration_of(predictor.schema, arrays)
-
-
-def test_a_calibration_of_before_does_not_say_how_rare_evidence_is(predictor):
-    arrays = predictor.bundle.calibration.to_arrays()
-    arrays.pop("against")
-    assert len(calibration_of(predictor.schema, arrays).against) == 0
-
-
-@pytest.mark.parametrize("n", [60, 1000, 30_000])
-def test_how_rare_evidence_is_comes_back_though_the_tail_holds_few_cells(n):
-    """Exponential evidence is its own rarity, also where too few cells are left to count them."""
-    rng = np.random.default_rng(2)
-    steps = np.mean([rank_evidence(rng.exponential(size=n)) for _ in range(20)], axis=0)
-    assert steps == pytest.approx(np.asarray(RARITIES), rel=0.15, abs=0.05)
-
-
-def test_evidence_that_many_cells_share_is_as_rare_as_all_of_them():
-    steps = rank_evidence(np.repeat([0.0, 1.0, 2.0], [500, 400, 100]))
-    calibration = Calibration(*(np.empty(0),) * 6, against=np.tile(steps, (3, 1)))
-    calibration = replace(calibration, usual=np.ones(1))
-    told = calibration.surprise(0, np.ones(4, dtype=np.int64), np.asarray([0.0, 1.0, 2.0, 9.0]))
-    assert told[:1] == pytest.approx([0.0])
-    assert np.log(2) - 0.05 <= told[1] <= np.log(2) + 0.3
-    assert np.log(10) - 0.05 <= told[2] <= np.log(10) + 0.5
-    assert told[3] >= told[2]
 
 
 def test_tempering_draws_logits_to_what_is_said_with_nothing_observed(predictor):

@@ -12,12 +12,10 @@ from numpy.typing import NDArray
 
 from model import codec
 from model.answers import softmax
-from model.audit import weigh
-from model.calibration import GROUPS, LEVELS, NOTHING_AGAINST, RARITIES, Calibration, log_shares_of
+from model.calibration import GROUPS, LEVELS, Calibration, log_shares_of
 from model.requests import Cells
 from model.runtime import Predictor
 from model.schema import Feature
-from training.parallel import n_cores
 from training.tables import Dataset, FitTable
 
 Floats = NDArray[np.float64]
@@ -32,8 +30,6 @@ MOST_NARROW = (0.2, 1.5)
 MOST_SKEW = 0.12
 # A feature's own rows decide on its intervals from so many on.
 FEWEST_ROWS = 30
-# How rare evidence is can be counted as far as so many cells have more of it.
-FEWEST_CELLS = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,41 +66,7 @@ def calibrate(predictor: Predictor, dataset: Dataset, *, seed: int = 0) -> Calib
     numbers = {i: cells for i, cells in merged.items() if schema.features[i].is_number}
     temper = _fit_temper(words, schema.features, log_shares)
     parts, spreads = _fit_parts(numbers, schema.features, temper, log_shares)
-    narrow = _fit_narrow(numbers, schema.features)
-    found = Calibration(temper, usual, parts, spreads, log_shares, narrow)
-    return replace(found, against=_fit_against(predictor, found, dataset, seed))
-
-
-def _fit_against(predictor: Predictor, calibration: Calibration, dataset: Dataset, seed: int) -> Floats:
-    """What speaks against held-out cells as rare as RARITIES, all features together, (G, R)."""
-    calibrated = Predictor(replace(predictor.bundle, calibration=calibration), threads=n_cores())
-    rng = np.random.default_rng(seed)
-    evidence, groups = [np.empty(0)], [np.empty(0, np.int64)]
-    for table in dataset.tables:
-        for most in MOST_HIDDEN:
-            cells = Cells.of(table.columns, _hide(table, most, rng))
-            against = weigh(calibrated, cells)  # (N, S)
-            observed = np.stack([cells.count_observed(i) / calibration.usual[i] for i in table.columns], axis=1)
-            known = ~np.isnan(against)
-            evidence.append(against[known])
-            groups.append(np.searchsorted(GROUPS, observed[known], side="right"))
-    every, group = np.concatenate(evidence), np.concatenate(groups)
-    if len(every) < 2 * FEWEST_CELLS:
-        return NOTHING_AGAINST
-    some = [every[group == i] for i in range(len(GROUPS) + 1)]
-    return np.stack([rank_evidence(own if len(own) >= 2 * FEWEST_CELLS else every) for own in some])
-
-
-def rank_evidence(evidence: Floats) -> Floats:
-    """The evidence that cells have as rarely as RARITIES, (R,).
-
-    The rarest are too few to be counted: beyond FEWEST_CELLS of them the tail is taken for exponential.
-    """
-    ranked, rarities = np.sort(evidence), np.asarray(RARITIES)
-    last = np.log(len(ranked) / FEWEST_CELLS)
-    counted = ranked[np.ceil((1.0 - np.exp(-np.minimum(rarities, last))) * (len(ranked) - 1)).astype(np.int64)]
-    tail = ranked[-FEWEST_CELLS:]
-    return np.asarray(counted + np.maximum(rarities - last, 0.0) * (tail - tail[0]).mean())
+    return Calibration(temper, usual, parts, spreads, log_shares, _fit_narrow(numbers, schema.features))
 
 
 def _hide(table: FitTable, most: float, rng: np.random.Generator) -> codec.Positions:

@@ -80,11 +80,10 @@ def merge_calibrations(old: Calibration | None, new: Calibration | None, schema:
     neutral = _no_calibration(schema)
     before, after = old or neutral, new or neutral
     joined = {
-        name: np.concatenate([array[:n_old], after.by_feature()[name][n_old:]])
-        for name, array in before.by_feature().items()
+        name: np.concatenate([array[:n_old], after.to_arrays()[name][n_old:]])
+        for name, array in before.to_arrays().items()
     }
-    against = before.against if len(before.against) else after.against
-    return Calibration(**joined, log_shares=log_shares_of(schema), against=against)
+    return Calibration(**joined, log_shares=log_shares_of(schema))
 
 
 def _no_calibration(schema: Schema) -> Calibration:

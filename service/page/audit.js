@@ -11,9 +11,11 @@ import { beginWork } from "./work.js";
 
 const LIMIT = 200;
 const SHOWN = 25;
-// How surprising a cell must be to be shown at first: by chance alone about one cell of the file would be.
-const LEAST = 4.6;
-const MOST = 20;
+// How surprising a cell must be to be shown at first: by chance alone at most ten cells of the file would be, which is a
+// bound; in sound tables it is about one.
+const LEAST = 3;
+const BY_CHANCE = 10;
+const MOST = 15;
 // A part has no more rows than this, and no more than the service takes.
 const MOST_ROWS = 20_000;
 
@@ -74,12 +76,12 @@ function showFound(found) {
   if (!found.n) return h("p", { class: "note" }, "The file has a header and no rows: there is nothing to look at.");
   const { all } = found;
   if (!all) return [warn(found.remarks.list()), h("p", { class: "note" }, "There is no cell to look at: all are empty, or no column is one that the table has. Is another table meant?")];
-  const usual = Math.min(MOST, Math.max(LEAST, Math.log(all)));
+  const usual = Math.min(MOST, Math.max(LEAST, Math.log(all / BY_CHANCE)));
   const list = h("ol", { class: "suspects", id: "suspects" });
   const words = h("p", { id: "audit-words" });
   const more = h("button", { type: "button", class: "quiet", onclick: () => (state.shown += SHOWN, draw()) }, "More");
   const state = { shown: SHOWN, least: usual };
-  const level = h("input", { type: "range", id: "least", min: 2, max: MOST, step: "any", value: usual, oninput: () => ((state.least = level.valueAsNumber), (state.shown = SHOWN), draw()) });
+  const level = h("input", { type: "range", id: "least", min: 1, max: MOST, step: "any", value: usual, oninput: () => ((state.least = level.valueAsNumber), (state.shown = SHOWN), draw()) });
   const told = h("output", { for: "least" });
   function draw() {
     const fitting = found.cells.filter(({ surprise }) => surprise >= state.least);
@@ -87,7 +89,7 @@ function showFound(found) {
     told.textContent = rarity(state.least);
     level.setAttribute("aria-valuetext", rarity(state.least));
     words.textContent = fitting.length
-      ? `${atMost}${count(fitting.length, "cell stands", "cells stand")} out. In ${count(found.n, "row")} without any mistake about ${number(all * Math.exp(-state.least), 1)} would, by chance.`
+      ? `${atMost}${count(fitting.length, "cell stands", "cells stand")} out. In ${count(found.n, "row")} without any mistake at most about ${number(all * Math.exp(-state.least), 1)} would, by chance.`
       : `No cell of ${count(found.n, "row")} is so rare${found.cells.length ? `; the rarest is ${rarity(found.cells[0].surprise)}` : ""}.`;
     fill(list, fitting.slice(0, state.shown).map((suspect) => h("li", { class: "panel suspect" }, showSuspect(suspect, found.rows.get(suspect.row), found.kinds.get(suspect.column)))));
     more.hidden = fitting.length <= state.shown;
@@ -112,7 +114,7 @@ function showSuspect(suspect, row, kind) {
       {},
       h("h2", {}, `Row ${(suspect.row + 1).toLocaleString("en")}, ${column}`),
       h("p", {}, h("span", { class: "was" }, asSent(value)), " where ", h("span", { class: "rather" }, cell(expected)), ` is expected${range}.`),
-      h("p", { class: "note small" }, `${rarity(surprise)} (surprise ${number(surprise, 3)})`),
+      h("p", { class: "note small" }, `${rarity(surprise)} or rarer (surprise ${number(surprise, 3)})`),
     ),
     showReasons(suspect, row, kind),
     row ? showRow(row, column) : null,

@@ -43,9 +43,9 @@ export function percent(share, digits = 0) {
   return `${(100 * share).toFixed(digits)}\u00a0%`;
 }
 
-/** How rare something is: 1 in 250. */
+/** How rare something is at least: 1 in 250. */
 export function rarity(surprise) {
-  const one = Math.exp(surprise);
+  const one = Math.exp(Math.max(0, surprise));
   if (one > 1e6) return "rarer than 1 in a million";
   return `1 in ${number(Number(one.toPrecision(2)))}`;
 }

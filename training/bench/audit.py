@@ -116,7 +116,8 @@ def score_ours(case: Case, seed: int, quick: bool) -> Floats:
     kinds: dict[str, Kind] = dict.fromkeys(case.numbers, "numeric")
     predictor = fit_frames({TABLE: case.train}, kinds=kinds, seed=seed, epochs=QUICK_EPOCHS if quick else None)
     cells = predictor.encode(read_columns(case.test), predictor.links(TABLE))
-    return measure_surprise(predictor, cells)
+    # What cannot be told (a word never seen) is as little suspect as can be.
+    return np.nan_to_num(measure_surprise(predictor, cells), nan=-np.log(1e12))
 
 
 def score_columns(case: Case, seed: int, quick: bool) -> Floats:  # noqa: ARG001 - one form for all
