@@ -3,7 +3,6 @@
 import contextlib
 import logging
 import os
-import sys
 import time
 from functools import lru_cache
 from typing import Any
@@ -29,9 +28,16 @@ class JsonLines(logging.Formatter):
         return orjson.dumps(entry, default=str).decode()
 
 
+class StderrLines(logging.Handler):
+    """Every record at once, past sys.stderr: what that cannot write it keeps, to fail of it again at exit."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        _write(self.format(record).encode())
+
+
 def set_up_logs(level: str) -> None:
     """All loggers, uvicorn's among them, speak JSON on stderr."""
-    handler = logging.StreamHandler(sys.stderr)
+    handler = StderrLines()
     handler.setFormatter(JsonLines())
     root = logging.getLogger()
     root.handlers[:] = [handler]
@@ -55,7 +61,11 @@ def log_request(*, request_id: str, method: str, path: str, status: int, seconds
             "milliseconds": round(seconds * 1e3, 3),
         }
     )
-    with contextlib.suppress(OSError):  # nobody reads the log any more: no reason not to answer
+    _write(line)
+
+
+def _write(line: bytes) -> None:
+    with contextlib.suppress(OSError):  # nobody reads the log any more: no reason to stop, or to end otherwise
         os.write(2, line + b"\n")
 
 

@@ -279,6 +279,7 @@ def test_logs_are_json_lines_without_cells_queries_or_keys(keyed):
 def test_a_log_that_nobody_reads_any_more_stops_nothing(small_bundle, tmp_path):
     command = [sys.executable, "-m", "service", "--port", "0", "--bundle", str(small_bundle)]
     environment = service_environment(tmp_path)
+    environment.pop("PYTHONUNBUFFERED", None)  # what Python keeps to write later fails again at exit
     with subprocess.Popen(command, stderr=subprocess.PIPE, cwd=tmp_path, env=environment) as process:
         assert process.stderr is not None
         first = json.loads(process.stderr.readline())
@@ -292,6 +293,20 @@ def test_a_log_that_nobody_reads_any_more_stops_nothing(small_bundle, tmp_path):
         finally:
             process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 0
+
+
+def test_what_is_logged_to_nobody_does_not_change_how_the_service_ends(tmp_path):
+    """Whatever is said last, at any level, with nobody there to read it."""
+    say = "import logging, service.logs as l; l.set_up_logs('info'); input(); logging.getLogger('tabglot').warning('!')"
+    command = [sys.executable, "-c", say]
+    environment = service_environment(tmp_path)
+    environment.pop("PYTHONUNBUFFERED", None)  # what Python keeps to write later fails again at exit
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stderr=pipe, cwd=tmp_path, env=environment) as process:
+        assert process.stderr is not None
+        process.stderr.close()
+        process.communicate(b"\n")
+        assert process.returncode == 0
 
 
 # Metrics
