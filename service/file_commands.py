@@ -151,7 +151,7 @@ def _audit(args: argparse.Namespace, read_as: Format, aside: Path, ask: FileAsk,
         progress.update(piece.done, f"{n_rows:,} rows")
     suspects.sort(key=lambda item: -item[0])
     _write_lines([line for _, line in suspects], aside, _format_of(args.sink))
-    return f"{n_rows:,} rows, {len(suspects):,} suspicious cells"
+    return f"{n_rows:,} row{'s' * (n_rows != 1)}, {len(suspects):,} suspicious cell{'s' * (len(suspects) != 1)}"
 
 
 def _reasons(experts: Experts | None) -> str:
