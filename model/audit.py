@@ -19,10 +19,9 @@ from model import codec
 from model.answers import FIXED, Prediction, softmax
 from model.requests import Cells, Columns, check_interval
 from model.runtime import Pause, Predictor
-from model.schema import Feature, Kind, Link
+from model.schema import Feature, Link
 
 LEAST_SHARE = 1e-12
-CONTINUOUS: frozenset[Kind] = frozenset({"numeric", "datetime"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,22 +87,23 @@ def measure(predictor: Predictor, cells: Cells, pause: Pause | None = None) -> c
             outputs = predictor.ask(some, [index], pause=pause)
             mass = softmax(outputs["logits"][:, 0, : feature.n_values])
             positions = cells.positions[seen, column].astype(np.float64)
-            if feature.kind not in CONTINUOUS:
+            if not feature.is_continuous:
                 positions = np.rint(positions)
-            share = _share_beyond(feature, mass, positions)
+            here = _around(mass, positions)
+            share = _share_beyond(feature, mass, positions, here)
             calibration = predictor.bundle.calibration
-            if calibration is not None and feature.kind in CONTINUOUS:
+            if calibration is not None and feature.is_continuous:
                 share = calibration.tail_shares(index, some.count_observed(index), share)
-            p_and_lift = np.clip(share, LEAST_SHARE, 1.0) * _lift(feature, mass, positions)
+            p_and_lift = np.clip(share, LEAST_SHARE, 1.0) * _lift(feature, here, positions)
             surprise[seen, column] = -0.5 * np.log(p_and_lift)
     return surprise
 
 
-def _lift(feature: Feature, mass: codec.Floats, positions: codec.Floats) -> codec.Floats:
-    """How many times as probable as usual each row (B, K) makes the value at its position, (B,)."""
+def _lift(feature: Feature, here: codec.Floats, positions: codec.Floats) -> codec.Floats:
+    """How many times as probable as usual its row makes each value: what it has ``here``, around its position, (B,)."""
     usual = np.interp(positions, np.arange(feature.n_values), feature.shares)
-    lift: codec.Floats = np.maximum(_around(mass, positions), LEAST_SHARE) / np.maximum(usual, LEAST_SHARE)
-    if feature.kind in CONTINUOUS:
+    lift: codec.Floats = np.maximum(here, LEAST_SHARE) / np.maximum(usual, LEAST_SHARE)
+    if feature.is_continuous:
         # What lies beyond all that was seen is read as the last of it, of which it must not have the credit. Only
         # where many rows share the last value, most of those who have it are real.
         low, high = (not feature.knots.atoms[end] for end in (0, -1))
@@ -121,16 +121,15 @@ def _around(mass: codec.Floats, positions: codec.Floats) -> codec.Floats:
     return held
 
 
-def _share_beyond(feature: Feature, mass: codec.Floats, positions: codec.Floats) -> codec.Floats:
+def _share_beyond(feature: Feature, mass: codec.Floats, positions: codec.Floats, here: codec.Floats) -> codec.Floats:
     """How much of each row's distribution (B, K) lies as far out as its position (B,), or further: for numbers both
     tails, for categories and levels all values that are no more probable.
     """
-    if feature.kind not in CONTINUOUS:
-        own = _around(mass, positions)
-        share: codec.Floats = np.where(mass <= own[:, None] * (1.0 + 1e-9), mass, 0.0).sum(axis=1)
+    if not feature.is_continuous:
+        share: codec.Floats = np.where(mass <= here[:, None] * (1.0 + 1e-9), mass, 0.0).sum(axis=1)
         return share
     at_most, less = codec.read_heights(feature.knots, mass, positions)
     # At the very ends nothing lies further out, but such cells were seen: at least half of what the
     # distribution holds around the cell counts.
-    share = np.maximum(2.0 * np.minimum(at_most, 1.0 - less), 0.5 * _around(mass, positions))
+    share = np.maximum(2.0 * np.minimum(at_most, 1.0 - less), 0.5 * here)
     return np.minimum(share, 1.0, out=share)

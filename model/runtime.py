@@ -293,6 +293,6 @@ class Predictor:
     def _explain(self, outputs: Outputs, link: Link, cells: Cells) -> Experts:
         feature = self.feature_of(link)
         heard = Heard(cells.names, ~np.isnan(cells.positions[:, : len(cells.names)]))
-        if feature.kind in ("numeric", "datetime"):
+        if feature.is_continuous:
             return explain_number(outputs, 0, feature, link, heard)
         return explain_value(outputs, 0, outputs["logits"][:, 0, : n_choices(feature)].argmax(axis=-1), heard)

@@ -69,6 +69,11 @@ class Feature:
         return self.kind in NUMBER_KINDS
 
     @property
+    def is_continuous(self) -> bool:
+        """Whether its values lie on a line: a number that is no level."""
+        return self.kind in ("numeric", "datetime")
+
+    @property
     def knots(self) -> Bins:
         """The bins of a number feature."""
         if self.bins is None:

@@ -62,7 +62,7 @@ def calibrate(predictor: Predictor, dataset: Dataset, *, seed: int = 0) -> Calib
         for index, parts in asked.items()
     }
     log_shares = log_shares_of(schema)
-    words = {i: cells for i, cells in merged.items() if schema.features[i].kind not in ("numeric", "datetime")}
+    words = {i: cells for i, cells in merged.items() if not schema.features[i].is_continuous}
     numbers = {i: cells for i, cells in merged.items() if schema.features[i].is_number}
     temper = _fit_temper(words, schema.features, log_shares)
     parts, spreads = _fit_parts(numbers, schema.features, temper, log_shares)
@@ -162,7 +162,7 @@ def _fit_narrow(asked: dict[int, _Asked], features: tuple[Feature, ...]) -> Floa
     found = {}  # of each feature: squared errors, squared spreads, and rows, in each group, (3, G)
     for index, told in asked.items():
         feature = features[index]
-        if feature.kind not in ("numeric", "datetime") or any(feature.knots.atoms) or _is_skewed(feature):
+        if not feature.is_continuous or any(feature.knots.atoms) or _is_skewed(feature):
             continue
         strayed = np.square(told.truth - codec.read_point(feature.knots, told.expected))
         _, spread = codec.read_moments(feature.knots, softmax(told.logits.astype(np.float32)))

@@ -77,7 +77,7 @@ def _unit(feature: Feature, link: Link) -> float:
 def _score_column(
     feature: Feature, outputs: Outputs, truth: Floats, training: codec.Positions
 ) -> tuple[str, float, float]:
-    if feature.kind in ("numeric", "datetime"):
+    if feature.is_continuous:
         knots = np.asarray(feature.knots.values)
         seen = np.interp(training, np.arange(len(knots)), knots)
         expected = codec.read_point(feature.knots, outputs["point"][:, 0].astype(np.float64))

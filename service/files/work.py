@@ -127,7 +127,7 @@ def _cells_of(columns: dict[str, Column]) -> dict[str, Sequence[Any] | NDArray[A
 def _predicted_columns(plan: Plan, target: str, names: tuple[str, ...]) -> Added:
     feature = plan.features[target]
     added: dict[str, Any] = {f"{target}_predicted": feature}
-    if feature.kind in ("numeric", "datetime"):
+    if feature.is_continuous:
         added |= {f"{target}_low": feature, f"{target}_high": feature}
     else:
         added |= {f"{target}_probability": None}
