@@ -4,9 +4,12 @@ import json
 
 import numpy as np
 import pytest
+from sklearn.ensemble import GradientBoostingClassifier
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
+from sklearn.preprocessing import OneHotEncoder
 
 from training.reproduce import peers
+from training.reproduce.boosting import boost_in_stages
 from training.reproduce.car_table import load_cars
 from training.reproduce.neural_peers import CONFIGS, METRICS, RECORDED, STOPS, load_recorded
 from training.reproduce.peers import PEERS, PUBLISHED, QUICK, fit_peer, probabilities
@@ -19,6 +22,15 @@ def bins():
     x = rng.integers(4, size=(160, 3))
     y = np.where(rng.random(160) < 0.8, x[:, 0] % 3, rng.integers(3, size=160))
     return x[:100], y[:100], x[100:], y[100:]
+
+
+@pytest.fixture(scope="module")
+def many_bins():
+    """Enough rows that no node of three splits has two that are exactly as good."""
+    rng = np.random.default_rng(1)
+    x = rng.integers(5, size=(3000, 4))
+    y = np.where(rng.random(3000) < 0.5, (x[:, 0] + x[:, 1]) % 4, rng.integers(4, size=3000))
+    return x, y
 
 
 @pytest.mark.parametrize("name", PEERS)
@@ -57,8 +69,8 @@ def test_the_grids_name_every_peer_and_the_quick_ones_are_small():
 
 
 @pytest.mark.parametrize("name", ["rf", "gb", "mlp"])
-def test_settings_that_share_a_fit_are_chosen_as_by_a_grid_search(bins, name):
-    x, y, _, _ = bins
+def test_settings_that_share_a_fit_are_chosen_as_by_a_grid_search(bins, many_bins, name):
+    x, y = many_bins if name == "gb" else bins[:2]
     trees = {"n_estimators": [3, 12, 7]}
     grid = {
         "rf": {"criterion": ["gini", "entropy"], "max_depth": [1, None], **trees},
@@ -71,6 +83,46 @@ def test_settings_that_share_a_fit_are_chosen_as_by_a_grid_search(bins, name):
         found, expected = peers.cross_validate(pipeline, settings, x, y), search.fit(x, y)
     assert found == pytest.approx(expected.cv_results_["mean_test_score"])
     assert settings[int(found.argmax())] == expected.best_params_
+
+
+@pytest.mark.parametrize("depth", [1, 3])
+@pytest.mark.parametrize("rate", [0.1, 1.0])
+def test_boosting_is_scikit_learns_stage_by_stage(many_bins, depth, rate):
+    x, y = many_bins
+    how = {"learning_rate": rate, "max_depth": depth, "n_estimators": 6}
+    encode = OneHotEncoder(drop="first").fit(x[:2500])
+    expected = GradientBoostingClassifier(**how).fit(encode.transform(x[:2500]), y[:2500])
+    found = boost_in_stages(x[:2500], y[:2500], x[2500:], **how)
+    for ours, theirs in zip(found, expected.staged_predict(encode.transform(x[2500:])), strict=True):
+        assert np.array_equal(ours, theirs)
+
+
+def test_boosting_reads_a_level_it_never_saw_as_the_first_and_keeps_the_names_of_classes(many_bins):
+    x, y = many_bins
+    asked = x[:50].copy()
+    asked[:, 2] = 0
+    unseen = asked.copy()
+    unseen[:, 2] = 9
+    how = {"learning_rate": 1.0, "max_depth": 2, "n_estimators": 3}
+    known, unknown = (np.array(list(boost_in_stages(x, y * 7, rows, **how))) for rows in (asked, unseen))
+    assert np.array_equal(known, unknown)
+    assert set(known.ravel()) <= {0, 7, 14, 21}
+
+
+def test_boosting_stops_where_nothing_is_left_to_split():
+    """Pure nodes, nodes of equal rows and a feature of one level: as scikit-learn has it, without a warning."""
+    x = np.array([[0, 1], [1, 1], [2, 1], [2, 1]])
+    y = np.array([0, 1, 2, 2])
+    *_, last = boost_in_stages(x, y, x, learning_rate=1.0, max_depth=5, n_estimators=30)
+    assert np.array_equal(last, y)
+
+
+def test_two_classes_are_boosted_by_scikit_learn_alone(bins):
+    x, y, x_test, y_test = bins
+    with pytest.raises(ValueError, match="2 classes"):
+        next(boost_in_stages(x, y > 0, x_test, learning_rate=0.1, max_depth=1, n_estimators=1))
+    peer = fit_peer("gb", x, (y > 0).astype(int), quick=True, seed=0)
+    assert (peer.predict_proba(x_test).argmax(1) == (y_test > 0)).mean() > 0.5
 
 
 def test_the_car_table_is_the_papers():
