@@ -10,6 +10,7 @@ from model.runtime import Predictor
 from tests.conftest import run_training
 from training.__main__ import main
 from training.adapting import reckon
+from training.reproduce import Options
 from training.reproduce.simulated_data import CELLS, limit_of, published_seeds, simulate
 
 
@@ -74,6 +75,7 @@ def test_a_study_broken_off_goes_on_from_its_ledger(tmp_path, capsys):
     [
         (["simulated", "--only", "svm"], "no method svm here; there are ours, ours_unlabelled, paper, lr, limit"),
         (["toy-corpus", "--only", "cbow"], "toy-corpus does not have --only; simulated and auto-mpg and overlap do"),
+        (["overlap", "--small-grids"], "overlap does not have --small-grids; simulated and auto-mpg do"),
         (["simulated", "--resume", "figures.json"], "figures.json: it holds something else than figures of a study"),
         (["simulated", "--resume", "one_line.json"], "one_line.json: it holds something else than figures of a study"),
         (["simulated", "--resume", "no/such/folder.jsonl"], "it cannot be used: No such file or directory"),
@@ -86,6 +88,12 @@ def test_what_a_study_cannot_do_is_said_at_once(options, words, tmp_path, monkey
     assert main(["reproduce", *options, "--quick"]) == 2
     assert words in capsys.readouterr().err
     assert (tmp_path / "one_line.json").read_text() == '{"mine": 1}'  # what is not ours stays as it is
+
+
+def test_the_papers_own_grids_are_tried_unless_asked_otherwise():
+    assert Options().published_grids
+    assert not Options(quick=True).published_grids
+    assert not Options(small_grids=True).published_grids
 
 
 def noisy(rng, n, corr):

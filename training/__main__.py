@@ -99,7 +99,7 @@ def _add_study_options(reproduce: argparse.ArgumentParser) -> None:
     reproduce.add_argument("--seeds", type=_count, metavar="N", help="the first N seeds only (default: all)")
     reproduce.add_argument("--quick", action="store_true", help="a small form, for trying it out")
     reproduce.add_argument(
-        "--published-grids", action="store_true", help="try all the paper's settings of its baselines: takes hours"
+        "--small-grids", action="store_true", help="simulated, auto-mpg: try few settings of the paper's baselines"
     )
     reproduce.add_argument(
         "--only", type=_names, metavar="A,B", help="simulated, auto-mpg, overlap: some of the methods (default: all)"
@@ -201,7 +201,7 @@ def _bench(args: argparse.Namespace) -> None:
 def _reproduce(args: argparse.Namespace) -> None:
     from training.reproduce import Options, run_study
 
-    run_study(args.study, Options(args.seeds, args.quick, args.published_grids, args.only, args.resume), args.json)
+    run_study(args.study, Options(args.seeds, args.quick, args.small_grids, args.only, args.resume), args.json)
 
 
 if __name__ == "__main__":
