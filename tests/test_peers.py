@@ -49,6 +49,14 @@ def test_a_class_that_training_lacks_has_no_probability(bins):
     assert not answer[:, [1, 3, 5]].any()
 
 
+@pytest.mark.filterwarnings("ignore:The least populated class")
+@pytest.mark.parametrize("name", PEERS)
+def test_a_class_of_a_single_row_is_fitted_like_any_other(bins, name):
+    x, y, _, _ = bins
+    y = np.where(np.arange(len(y)) == 7, 5, y)
+    assert fit_peer(name, x, y, quick=True, seed=0).classes.tolist() == [0, 1, 2, 5]
+
+
 def test_a_level_that_only_the_test_has_is_read_as_the_first(bins):
     x, y, _, _ = bins
     peer = fit_peer("lr", x, y, quick=True, seed=0)
