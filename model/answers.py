@@ -109,7 +109,7 @@ def _read_number(
     )
 
 
-def softmax(logits: NDArray[np.float32]) -> codec.Floats:
+def softmax(logits: NDArray[np.floating[Any]]) -> codec.Floats:
     """Logits (B, K) to probabilities."""
     mass = logits.astype(np.float64)
     mass -= mass.max(axis=1, keepdims=True)

@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from model.answers import softmax
+
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -37,8 +39,7 @@ def boost_in_stages(
     scores = np.tile(np.log(truth.mean(0)), (len(columns), 1))  # (N + T, K)
     n_leaves = n_classes << max_depth
     for _ in range(n_estimators):
-        odds = np.exp(scores[:n_train] - scores[:n_train].max(1, keepdims=True))
-        p = odds / odds.sum(1, keepdims=True)
+        p = softmax(scores[:n_train])
         residuals = truth - p
         leaf = _grow(columns[:n_train], is_set, splittable, residuals, max_depth)  # (N + T, K)
         in_train = leaf[:n_train].ravel()
