@@ -232,9 +232,9 @@ def test_words_count_more_than_numbers_unless_a_target_is_named(tmp_path):
 
 
 def test_an_epoch_deals_every_row_once():
-    from training.fit import _Deck
+    from training.dealing import Deck
 
-    deck = _Deck(np.arange(100), np.random.default_rng(0))
+    deck = Deck(np.arange(100), np.random.default_rng(0))
     assert sorted(np.concatenate([deck.draw(25) for _ in range(4)])) == list(range(100))
     assert len(deck.draw(250)) == 250
 

@@ -1,16 +1,22 @@
 """The linear expert: the law's conditional means by the textbook, and exact sums of contributions."""
 
 import io
+from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
+import torch
 
 from model.arrays import pack_arrays, unpack_arrays
 from model.codec import fit_bins, fit_shares
 from model.law import NormalLaw, dimensions_of
 from model.linear import LinearExpert, expert_from_arrays
 from model.schema import Feature, Schema
-from training.joint_normal import fit_law
+from training.family import Family, TableSpec
+from training.hearing import Heard, hear, hear_apart
+from training.joint_normal import fit_council, fit_law
+from training.tables import Dataset, load_family
 
 RNG = np.random.default_rng(0)
 
@@ -189,3 +195,61 @@ def boastful() -> bytes:
 def test_a_file_that_holds_no_finite_numbers_is_refused(content):
     with pytest.raises(ValueError, match=r"not an array file|finite"):
         unpack_arrays(content)
+
+
+@pytest.fixture(scope="module")
+def noise(tmp_path_factory) -> Dataset:
+    """Columns that know nothing of each other, in so few rows that a law finds something nevertheless."""
+    rng = np.random.default_rng(4)
+    rows = pd.DataFrame({f"n{i}": rng.normal(size=200) for i in range(6)})
+    rows = rows.assign(**{f"w{i}": rng.choice(list("abcdef"), 200) for i in range(3)})
+    file = tmp_path_factory.mktemp("noise") / "rows.parquet"
+    rows.mask(rng.random(rows.shape) < 0.3).to_parquet(file, index=False)
+    return load_family(Family("noise", (TableSpec("rows", file),)), seed=0, held_out=0.2)
+
+
+def surprise(told: Heard, rows: torch.Tensor, word: Feature, column: int) -> float:
+    """The cross entropy of what is said of a word, beside its shares."""
+    logits = told.logits[0, 0, : word.n_values].T.double() + torch.tensor(word.shares).log()
+    known = ~rows[:, column].isnan()
+    return float(torch.nn.functional.cross_entropy(logits[known], rows[known, column].long()))
+
+
+def test_training_rows_are_told_of_by_laws_that_have_not_seen_them(noise):
+    council = fit_council(noise)
+    table, index = noise.tables[0], noise.schema.index["w0"]
+    word, column = noise.schema.features[index], table.columns.tolist().index(index)
+    training = np.flatnonzero(~table.held_out)
+    rows, columns = torch.from_numpy(table.positions[training]), torch.from_numpy(table.columns)
+    asked = torch.tensor([index])
+    seen = surprise(hear(council.expert, columns, rows[None], asked), rows, word, column)
+    unseen = hear_apart(council, columns, rows[None], asked, council.parts[0][training][None])
+    shares = surprise(Heard(unseen.mean, torch.zeros_like(unseen.logits)), rows, word, column)
+    assert seen < shares < surprise(unseen, rows, word, column)  # there is nothing to be known
+
+
+def test_every_row_gets_the_answer_of_its_own_law(noise):
+    council = fit_council(noise)
+    table, columns = noise.tables[0], torch.from_numpy(noise.tables[0].columns)
+    picked = np.asarray([[7, 3, 11, 3], [0, 1, 2, 5]])
+    parts, rows = council.parts[0][picked], torch.from_numpy(table.positions[picked])
+    told = hear_apart(council, columns, rows, columns, parts)
+    for member, row in np.ndindex(*picked.shape):
+        alone = hear(council.apart[parts[member, row]], columns, rows[member, row][None, None], columns)
+        assert told.mean[member, :, row].tolist() == pytest.approx(alone.mean[0, :, 0].tolist(), abs=1e-5)
+        assert told.logits[member, :, :, row].numpy() == pytest.approx(alone.logits[0, :, :, 0].numpy(), abs=1e-4)
+
+
+def test_a_law_that_starts_from_more_rows_ends_where_it_would_have_ended():
+    rng = np.random.default_rng(3)
+    rows = rng.multivariate_normal(np.zeros(3), [[1.0, 0.8, 0.3], [0.8, 1.0, 0.1], [0.3, 0.1, 1.0]], size=600)
+    rows[rng.random(rows.shape) < 0.3] = np.nan
+    fresh, later = fit_law(rows[:400]), fit_law(rows[:400], start=fit_law(rows))
+    for one, two in zip(fresh, later, strict=True):
+        assert one == pytest.approx(two, abs=0.01)
+
+
+def test_with_a_named_target_there_is_one_law(noise):
+    council = fit_council(replace(noise, target="w0"))
+    assert list(council.apart) == [council.expert]
+    assert not council.parts[0].any()

@@ -13,9 +13,10 @@ from model.layout import Layout
 from model.linear import LinearExpert
 from model.network import MoeNetwork
 from model.paper import PaperNetwork
+from training.dealing import Deck
 from training.doubting import doubt_shares
-from training.hearing import Heard, answer_with, hear
-from training.joint_normal import fit_expert
+from training.hearing import Heard, answer_with, hear_apart
+from training.joint_normal import Council, fit_council
 from training.keeping import Average, Keeper
 from training.objective import cell_losses, hide_cells, member_losses, trivial_answer, weigh_columns
 from training.pacing import decay_groups, pace
@@ -75,8 +76,15 @@ class _Part:
     validation: Tensor
     validation_seen: Tensor
     trivial: Tensor
-    expert: LinearExpert | None = None
+    checked: NDArray[np.int64]  # (M, rows): which rows each member is checked by
+    council: Council | None = None
+    apart: NDArray[np.int64] | None = None  # (N,): which law of the council has not seen a row
     validation_heard: Heard | None = None
+
+    def hear(self, seen: Tensor, asked: Tensor, rows: NDArray[np.int64]) -> Heard | None:
+        """What laws that have not seen the rows (M, B) say of them, if there are any."""
+        parts = self.apart[rows] if self.apart is not None else rows
+        return hear_apart(self.council, self.columns, seen, asked, parts)
 
 
 def fit_network(
@@ -97,13 +105,13 @@ def fit_network(
     team = team or Team()
     torch.manual_seed(seed)
     network = _start(dataset, settings, beside).to(device)
-    expert = fit_expert(dataset, seed) if isinstance(network, MoeNetwork) and not beside else None
-    parts = _prepare_all(network, (dataset, *beside), settings, seed, expert)
+    council = fit_council(dataset, seed) if isinstance(network, MoeNetwork) and not beside else None
+    parts = _prepare_all(network, (dataset, *beside), settings, seed, council)
     n_steps = settings.n_steps(sum(len(part.training[0]) for part in parts))
     optimizer = torch.optim.AdamW(decay_groups(network, settings), lr=settings.learning_rate, fused=True)
     average = Average(network, settings.averaging)
     keeper = Keeper(network)
-    fitted = Fitted(network, settings, seed, expert)
+    fitted = Fitted(network, settings, seed, council.expert if council is not None else None)
     total, since = 0.0, 0
     for step, batch in enumerate(_batches(parts, settings, n_steps, seed, team)):
         for group in optimizer.param_groups:
@@ -159,16 +167,17 @@ def _learn(
 
 
 def _prepare_all(
-    network: Network, datasets: Sequence[Dataset], settings: FitSettings, seed: int, expert: LinearExpert | None
+    network: Network, datasets: Sequence[Dataset], settings: FitSettings, seed: int, council: Council | None
 ) -> list[_Part]:
     first = datasets[0]
     parts = [
         _prepare(network, [data.tables[i] for data in datasets], first, settings, seed + i)
         for i in range(len(first.tables))
     ]
-    for part in parts:
-        part.expert = expert
-        part.validation_heard = hear(expert, part.columns, part.validation_seen, part.columns)
+    for i, part in enumerate(parts):
+        if council is not None:
+            part.council, part.apart = council, council.parts[i]
+            part.validation_heard = part.hear(part.validation_seen, part.columns, part.checked)
     return parts
 
 
@@ -184,8 +193,8 @@ def _prepare(network: Network, tables: Sequence[FitTable], dataset: Dataset, set
     positions = torch.from_numpy(np.stack([table.positions for table in tables]))
     owner = torch.arange(len(tables)).repeat_interleave(n_each)
     columns = torch.from_numpy(first.columns)
-    checked = torch.from_numpy(np.stack([rows[:n_validation] for rows in rolled]))
-    validation = positions[owner.unsqueeze(1), checked].to(device)
+    checked = np.stack([rows[:n_validation] for rows in rolled])
+    validation = positions[owner.unsqueeze(1), torch.from_numpy(checked)].to(device)
     generator = torch.Generator().manual_seed(seed)
     weights = weigh_columns(columns, network.layout, dataset, settings).to(device)
     trivial = trivial_answer(network.layout, validation, columns)
@@ -199,6 +208,7 @@ def _prepare(network: Network, tables: Sequence[FitTable], dataset: Dataset, set
         validation=validation,
         validation_seen=hide_cells(validation, settings.hide_share, settings.hide_most, generator),
         trivial=member_losses(losses, validation, weights),
+        checked=checked,
     )
 
 
@@ -226,7 +236,7 @@ def _losses(network: Network, batch: _Batch, settings: FitSettings) -> Tensor:
     """Each member's loss, (M,)."""
     part, truth = batch.part, batch.truth[..., batch.asked]
     questions = part.columns[batch.asked]
-    answer = answer_with(network, part.expert, part.columns, batch.seen, questions, heard=batch.heard)
+    answer = answer_with(network, None, part.columns, batch.seen, questions, heard=batch.heard)
     losses = cell_losses(answer, truth, network.layout, questions, settings)
     return member_losses(losses, truth, part.weights[batch.asked])
 
@@ -241,7 +251,7 @@ def _batches(parts: list[_Part], settings: FitSettings, n_steps: int, seed: int,
     generator = torch.Generator().manual_seed(seed * 1000 + team.rank)
     odds = np.sqrt([len(part.training[0]) for part in parts])
     n_rows = max(1, settings.batch_rows // team.size)
-    decks = [[_Deck(rows, own) for rows in part.training] for part in parts]
+    decks = [[Deck(rows, own) for rows in part.training] for part in parts]
     for choice in shared.choice(len(parts), n_steps, p=odds / odds.sum()):
         part = parts[choice]
         device = part.columns.device
@@ -250,21 +260,8 @@ def _batches(parts: list[_Part], settings: FitSettings, n_steps: int, seed: int,
         n_columns = len(part.columns)
         asked = shared.permutation(n_columns)[:MOST_QUESTIONS] if n_columns > MOST_QUESTIONS else np.arange(n_columns)
         seen = hide_cells(truth, settings.hide_share, settings.hide_most, generator)
-        yield _Batch(part, truth, seen, torch.from_numpy(asked).to(device))
-
-
-class _Deck:
-    """Rows in random order, dealt to the last before they are shuffled again: an epoch is an epoch."""
-
-    def __init__(self, rows: NDArray[np.int64], rng: np.random.Generator) -> None:
-        self.rows, self.rng = rows, rng
-        self.left: NDArray[np.int64] = rows[:0]
-
-    def draw(self, n: int) -> NDArray[np.int64]:
-        while len(self.left) < n:
-            self.left = np.concatenate([self.left, self.rng.permutation(self.rows)])
-        drawn, self.left = self.left[:n], self.left[n:]
-        return drawn
+        questions = torch.from_numpy(asked).to(device)
+        yield _Batch(part, truth, seen, questions, part.hear(seen, part.columns[questions], rows))
 
 
 def _settle_gradients(network: Network, settings: FitSettings, team: Team) -> None:

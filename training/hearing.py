@@ -9,9 +9,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from model.law import Floats, Indices
 from model.linear import LinearExpert
 from model.network import Answer, MoeNetwork
 from model.paper import PaperNetwork
+from training.joint_normal import Council
 
 
 class Heard(NamedTuple):
@@ -25,10 +27,27 @@ def hear(expert: LinearExpert | None, columns: Tensor, seen: Tensor, asked: Tens
     """Ask the expert about rows (M, B, S), if there is one."""
     if expert is None:
         return None
-    m, b, s = seen.shape
-    told = expert.tell(columns.cpu().numpy(), seen.reshape(-1, s).cpu().numpy(), asked.cpu().numpy())
-    mean, logits = (torch.from_numpy(x.astype(np.float32)).to(seen.device) for x in (told.mean, told.logits))
-    return Heard(mean.view(m, b, -1).transpose(1, 2), logits.view(m, b, len(asked), -1).permute(0, 2, 3, 1))
+    rows = seen.reshape(-1, seen.shape[2]).cpu().numpy()
+    told = expert.tell(columns.cpu().numpy(), rows, asked.cpu().numpy())
+    return _as_heard(told.mean, told.logits, seen)
+
+
+def hear_apart(council: Council | None, columns: Tensor, seen: Tensor, asked: Tensor, parts: Indices) -> Heard | None:
+    """Ask about training rows, each by the expert that has not seen it: ``parts`` (M, B) says which."""
+    if council is None:
+        return None
+    rows, which = seen.reshape(-1, seen.shape[2]).cpu().numpy(), parts.ravel()
+    features, questions = columns.cpu().numpy(), asked.cpu().numpy()
+    told = [expert.tell(features, rows[which == part], questions) for part, expert in enumerate(council.apart)]
+    back = np.argsort(np.argsort(which, kind="stable"), kind="stable")
+    mean, logits = (np.concatenate([getattr(one, name) for one in told])[back] for name in ("mean", "logits"))
+    return _as_heard(mean, logits, seen)
+
+
+def _as_heard(mean: Floats, logits: Floats, seen: Tensor) -> Heard:
+    m, b, _ = seen.shape
+    said, added = (torch.from_numpy(x.astype(np.float32)).to(seen.device) for x in (mean, logits))
+    return Heard(said.view(m, b, -1).transpose(1, 2), added.view(m, b, *logits.shape[1:]).permute(0, 2, 3, 1))
 
 
 def answer_with(

@@ -4,11 +4,12 @@ Axis letters: N rows, D dimensions, P patterns of missing cells.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from model.law import MOST_PATTERNS, NormalLaw, dimensions_of, invert_seen
+from model.law import MOST_PATTERNS, Indices, NormalLaw, dimensions_of, invert_seen
 from model.linear import ASKED_KINDS, LinearExpert
 from training.tables import Dataset
 
@@ -18,37 +19,77 @@ MOST_DIMENSIONS = 160
 MOST_ROWS = 4_000
 MOST_ROUNDS = 40
 LEAST_CHANGE = 2e-3
-# So many rows in which no column knows of another: keeps the law proper where rows are few.
-PRIOR_ROWS = 1.0
+# So many rows in which no column knows of another: keeps the law proper where rows are few. Words take more of them:
+# they are many dimensions with few rows each, of which a law is soon surer than it should be.
+PRIOR_ROWS, WORD_PRIOR_ROWS = 1.0, 10.0
 LEAST_VARIANCE = 1e-3
+# Into so many parts rows are dealt, for laws that have not seen one of them.
+N_APART = 4
 # The share of a column's variance that may lie between tables.
 MOST_BETWEEN = 0.25
 
 
-def fit_expert(dataset: Dataset, seed: int = 0) -> LinearExpert | None:
-    """The law of a dataset's training rows; None where there are too few features for one, or too many."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Council:
+    """The law of all training rows, and laws that have not seen a part of them, to be asked about that part: in rows
+    that a law was fitted to, what it says looks better than it is, and a network would learn to rely on it.
+
+    ``parts``: of each table, which of ``apart`` is to be asked about a row, (N,).
+    """
+
+    expert: LinearExpert
+    apart: Sequence[LinearExpert]
+    parts: Sequence[Indices]
+
+
+def fit_council(dataset: Dataset, seed: int = 0) -> Council | None:
+    """The laws of a dataset; None where there are too few features for one, or too many.
+
+    Where a target is named, or rows are many, all are told of by the one law (docs/model.md says why).
+    """
     if not any(feature.kind in ASKED_KINDS for feature in dataset.schema.features):
         return None
     every = NormalLaw.standard(*dimensions_of(dataset.schema, MOST_DIMENSIONS))
-    parts = _gather(dataset, LinearExpert(dataset.schema, every), seed)
-    kept = ~np.isin(every.owner, every.owner[_differ(parts)])
+    n_parts = N_APART if dataset.target is None and _count_rows(dataset) <= MOST_ROWS else 1
+    parts = [_deal(len(table.held_out), n_parts, seed + i) for i, table in enumerate(dataset.tables)]
+    rows, part_of = _gather(dataset, LinearExpert(dataset.schema, every), parts, seed)
+    kept = ~np.isin(every.owner, every.owner[_differ(rows)])
     if kept.sum() < 2:
         return None
-    mean, covariance = fit_law(np.concatenate(parts)[:, kept])
-    return LinearExpert(dataset.schema, NormalLaw(every.owner[kept], every.value[kept], mean, covariance))
+    together, where = np.concatenate(rows)[:, kept], np.concatenate(part_of)
+    owner, value = every.owner[kept], every.value[kept]
+    prior_rows = np.where((value < 0) | (dataset.target is not None), PRIOR_ROWS, WORD_PRIOR_ROWS)
+    law = fit_law(together, prior_rows)
+    expert = LinearExpert(dataset.schema, NormalLaw(owner, value, *law))
+    if n_parts == 1:
+        return Council(expert, [expert], parts)
+    # From where all rows lead to, it takes but a few rounds to forget some of them.
+    laws = [fit_law(together[where != part], prior_rows, law) for part in range(n_parts)]
+    return Council(expert, [LinearExpert(dataset.schema, NormalLaw(owner, value, *law)) for law in laws], parts)
 
 
-def _gather(dataset: Dataset, expert: LinearExpert, seed: int) -> list[Floats]:
-    """Training rows of each table in the law's dimensions, NaN where missing, (N, D)."""
+def _count_rows(dataset: Dataset) -> int:
+    return sum(int((~table.held_out).sum()) for table in dataset.tables)
+
+
+def _deal(n_rows: int, n_parts: int, seed: int) -> Indices:
+    """Which part each row belongs to, (N,)."""
+    return np.asarray(np.random.default_rng(seed).permutation(n_rows) % n_parts)
+
+
+def _gather(
+    dataset: Dataset, expert: LinearExpert, parts: Sequence[Indices], seed: int
+) -> tuple[list[Floats], list[Indices]]:
+    """Training rows of each table in the law's dimensions, NaN where missing, (N, D), and the part of each, (N,)."""
     rng = np.random.default_rng(seed)
-    n_rows = sum(int((~table.held_out).sum()) for table in dataset.tables)
-    share = min(1.0, MOST_ROWS / n_rows)
-    parts = []
-    for table in dataset.tables:
+    share = min(1.0, MOST_ROWS / _count_rows(dataset))
+    rows, part_of = [], []
+    for table, part in zip(dataset.tables, parts, strict=True):
         pool = rng.permutation(np.flatnonzero(~table.held_out))
         some = pool[: max(1, round(share * len(pool)))]
-        parts.append(expert.coordinates(table.columns, table.positions[some]))
-    return parts
+        rows.append(expert.coordinates(table.columns, table.positions[some]))
+        part_of.append(part[some])
+    return rows, part_of
 
 
 def _differ(parts: Sequence[Floats]) -> NDArray[np.bool_]:
@@ -71,15 +112,20 @@ def _mean(rows: Floats) -> Floats:
     return mean
 
 
-def fit_law(rows: Floats) -> tuple[Floats, Floats]:
-    """Mean (D,) and covariance (D, D) of rows (N, D) with NaN for missing."""
+def fit_law(
+    rows: Floats, prior_rows: Floats | float = PRIOR_ROWS, start: tuple[Floats, Floats] | None = None
+) -> tuple[Floats, Floats]:
+    """Mean (D,) and covariance (D, D) of rows (N, D) with NaN for missing; ``prior_rows`` as said above, of each
+    dimension (D,) or of all. ``start``: mean and covariance of rows much like these.
+    """
     seen = ~np.isnan(rows)
     counts = np.maximum(seen.sum(axis=0), 1)
     filled = np.where(seen, rows, 0.0)
     mean = _mean(rows)
     spread = np.square(np.where(seen, rows - mean, 0.0)).sum(axis=0) / counts
-    prior = np.diag(np.maximum(spread, LEAST_VARIANCE))
-    covariance = prior
+    prior = np.maximum(spread, LEAST_VARIANCE)
+    mean, covariance = (mean, np.diag(prior)) if start is None else start
+    weight = np.sqrt(len(rows) + np.broadcast_to(prior_rows, len(prior)))
     patterns, which = np.unique(seen, axis=0, return_inverse=True)
     which = which.ravel()
     for _ in range(MOST_ROUNDS):
@@ -89,7 +135,7 @@ def fit_law(rows: Floats) -> tuple[Floats, Floats]:
         shift = complete.mean(axis=0)
         mean = mean + shift
         centred = complete - shift
-        covariance = (centred.T @ centred + doubt + PRIOR_ROWS * prior) / (len(rows) + PRIOR_ROWS)
+        covariance = (centred.T @ centred + doubt + np.diag(prior_rows * prior)) / np.outer(weight, weight)
         if np.abs(covariance - before).max() < LEAST_CHANGE:
             break
     return mean, covariance
