@@ -7,10 +7,12 @@ import pandas as pd
 import pytest
 
 from training.__main__ import main
+from training.bench.impute.matched import MATCHED, WANTED, choose, read_pool
 from training.bench.impute.measure import expected_calibration_error
 from training.bench.impute.peers import fit_peer
+from training.bench.impute.pool import load_pooled, pool_sources
 from training.bench.impute.scoring import score
-from training.bench.impute.tables import SOURCES, load_table, make_case
+from training.bench.impute.tables import SOURCES, cut_case, load_table, make_case
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.5])
@@ -90,3 +92,26 @@ def test_the_small_form_prints_a_table_and_writes_its_figures(tmp_path, capsys):
     means = {(r["method"], r["metric"]): r["value"] for r in records if r["case"] == "mean, 30 % at random"}
     assert means["ours", "nrmse"] < means["iterative_bayesridge", "nrmse"] < means["mean_mode", "nrmse"]
     assert {r["source"] for r in records} == {"run"}
+
+
+def test_the_matched_tables_are_those_that_the_pools_figures_choose():
+    figures = read_pool()
+    assert set(figures) == set(pool_sources())
+    assert choose(figures) == MATCHED
+    means = np.mean([figures[name] for name in MATCHED], axis=0)
+    assert means == pytest.approx(np.asarray(list(WANTED.values())), abs=0.015)
+    for name in MATCHED:
+        case = cut_case(load_pooled(name), 0, "random", 0.1)
+        assert case.numbers
+        assert case.words
+
+
+def test_methods_can_be_chosen_and_an_unknown_one_is_named(capsys):
+    assert main(["bench", "impute", "--quick", "--only", "mean_mode"]) == 0
+    shown = capsys.readouterr().out
+    assert "mean_mode" in shown
+    assert "ours" not in shown.lower()
+    assert main(["bench", "impute", "--quick", "--only", "knn,mode"]) == 2
+    assert "no method knn, mode here" in capsys.readouterr().err
+    assert main(["bench", "speed", "--only", "ours"]) == 2
+    assert "bench speed has neither" in capsys.readouterr().err

@@ -60,6 +60,10 @@ def _parser() -> argparse.ArgumentParser:
     bench.add_argument(
         "--resume", type=Path, metavar="FILE", help="impute, match: keep figures here, go on from what is there"
     )
+    bench.add_argument("--only", type=_names, default=(), metavar="A,B", help="impute: some of the methods")
+    bench.add_argument(
+        "--matched", action="store_true", help="impute: eight tables as hard as those a prototype was measured on"
+    )
     bench.set_defaults(command=_bench)
     reproduce = commands.add_parser("reproduce", help="run a study of the paper; needs the extras train, demo, repro")
     _add_study_options(reproduce)
@@ -195,7 +199,9 @@ def _extend(args: argparse.Namespace) -> None:
 def _bench(args: argparse.Namespace) -> None:
     from training.bench import run_bench
 
-    run_bench(args.what, quick=args.quick, json_file=args.json, bundle=args.bundle, resume=args.resume, data=args.data)
+    some = {"matched": args.matched, "only": args.only}
+    places = {"json_file": args.json, "bundle": args.bundle, "resume": args.resume, "data": args.data}
+    run_bench(args.what, quick=args.quick, **places, **some)
 
 
 def _reproduce(args: argparse.Namespace) -> None:

@@ -16,6 +16,10 @@ class LedgerError(TabglotError):
     """A file of figures cannot be used."""
 
 
+class ComparisonError(TabglotError):
+    """A comparison cannot be made as asked."""
+
+
 @dataclass(frozen=True, slots=True)
 class Record:
     """One figure; ``source`` is "run", "recorded" (run once, elsewhere) or "published" (the paper's)."""

@@ -1,10 +1,10 @@
 """Comparisons that print what BENCHMARKS.md shows. The product never imports this package."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from training.figures import Record, write_records
+from training.figures import ComparisonError, Record, write_records
 
 
 def run_bench(
@@ -15,14 +15,18 @@ def run_bench(
     bundle: Path | None = None,
     resume: Path | None = None,
     data: Path | None = None,
+    matched: bool = False,
+    only: Sequence[str] = (),
 ) -> None:
     """Run one comparison, print its table and, if asked, write its records."""
+    if what != "impute" and (matched or only):
+        raise ComparisonError(f"bench {what} has neither --matched nor --only; bench impute has")
     from training.bench import audit, parallel, scale, serving, speed
     from training.bench.impute import run as impute
     from training.bench.match import run as match
 
     studies: dict[str, Callable[[bool], list[Record]]] = {
-        "impute": partial(impute.run, resume=resume),
+        "impute": partial(impute.run, resume=resume, matched=matched, only=only),
         "audit": audit.run,
         "match": partial(match.run, data=data, resume=resume),
         "speed": speed.run,

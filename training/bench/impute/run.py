@@ -16,11 +16,13 @@ from pathlib import Path
 import numpy as np
 
 from model.progress import Progress
+from training.bench.impute.matched import MATCHED
 from training.bench.impute.measure import OURS, measure
 from training.bench.impute.peers import PEERS
+from training.bench.impute.pool import load_pooled
 from training.bench.impute.scoring import MEAN, METRICS, PATTERNS, RECORDED, STUDY, Figures, name_case
-from training.bench.impute.tables import QUICK, SOURCES, make_case
-from training.figures import Ledger, Record, average, format_table
+from training.bench.impute.tables import QUICK, SOURCES, cut_case
+from training.figures import ComparisonError, Ledger, Record, average, format_table
 from training.parallel import n_cores, work_alone
 
 N_SEEDS = 3
@@ -29,16 +31,17 @@ QUICK_METHODS = (OURS, "mean_mode", "iterative_bayesridge")
 Task = tuple[str, str, float, int, str, bool]
 
 
-def run(quick: bool, resume: Path | None = None) -> list[Record]:
+def run(quick: bool, resume: Path | None = None, *, matched: bool = False, only: Sequence[str] = ()) -> list[Record]:
     """Measure all of it and print a table for each pattern; ``quick``: two tables, one seed, short fits.
 
-    ``resume``: figures are kept there, and a run that was broken off goes on from them.
+    ``resume``: figures are kept there, and a run that was broken off goes on from them. ``matched``: the eight tables
+    of ``training.bench.impute.matched``, holes at random. ``only``: these methods.
     """
     ledger = Ledger(resume)
-    names = QUICK if quick else tuple(SOURCES)
+    names = QUICK if quick else MATCHED if matched else tuple(SOURCES)
     seeds = range(1 if quick else N_SEEDS)
-    patterns = PATTERNS[1:2] if quick else PATTERNS
-    methods = QUICK_METHODS if quick else METHODS
+    patterns = PATTERNS[1:2] if quick else PATTERNS[:3] if matched else PATTERNS
+    methods = _choose(QUICK_METHODS if quick else METHODS, only)
     tasks = [
         (name, pattern, rate, seed, method, quick)
         for pattern, rate in patterns
@@ -56,10 +59,17 @@ def run(quick: bool, resume: Path | None = None) -> list[Record]:
     records: list[Record] = []
     for pattern, rate in patterns:
         some = list(_summarize(found, pattern, rate))
-        some += _read_recorded(pattern, rate) if not quick else []
+        some += _read_recorded(pattern, rate) if not (quick or matched or only) else []
         print(_show(name_case(pattern, rate), some, names))
         records += some
     return records
+
+
+def _choose(methods: Sequence[str], only: Sequence[str]) -> list[str]:
+    unknown = [method for method in only if method not in methods]
+    if unknown:
+        raise ComparisonError(f"no method {', '.join(unknown)} here; there are {', '.join(methods)}")
+    return [method for method in methods if not only or method in only]
 
 
 def _run_all(tasks: Sequence[Task], ledger: Ledger, *, quick: bool) -> Iterator[tuple[Task, Figures]]:
@@ -81,7 +91,7 @@ def _run_all(tasks: Sequence[Task], ledger: Ledger, *, quick: bool) -> Iterator[
 
 def _work(task: Task) -> Figures:
     name, pattern, rate, seed, method, quick = task
-    return measure(method, make_case(name, seed, pattern, rate), seed, quick=quick)
+    return measure(method, cut_case(load_pooled(name), seed, pattern, rate), seed, quick=quick)
 
 
 def _summarize(found: dict[Task, Figures], pattern: str, rate: float) -> Iterator[Record]:
@@ -134,10 +144,15 @@ def _show(case: str, records: Sequence[Record], names: Sequence[str]) -> str:
         one = value[method, MEAN, "nrmse"]
         mark = "" if one.source == "run" else f" (recorded, {one.seeds} seed(s))"
         rows.append([method + mark, *cells])
+    head = ["method", "NRMSE", "accuracy", "fit CPU s", "one row ms", *names]
+    return f"\nHoles: {case}. For each table: NRMSE / accuracy.\n\n{format_table(head, rows)}{_show_trust(records)}"
+
+
+def _show_trust(records: Sequence[Record]) -> str:
     ours = {r.metric: r.value for r in records if r.method == OURS and r.case.startswith(MEAN)}
-    trust = (
-        f"Ours: the 90 % interval covers {100 * ours['coverage']:.1f} % of the cells; calibration error of words "
+    if not ours:
+        return ""
+    return (
+        f"\n\nOurs: the 90 % interval covers {100 * ours['coverage']:.1f} % of the cells; calibration error of words "
         f"{ours['ece_before']:.3f} before calibration, {ours['ece']:.3f} after."
     )
-    head = ["method", "NRMSE", "accuracy", "fit CPU s", "one row ms", *names]
-    return f"\nHoles: {case}. For each table: NRMSE / accuracy.\n\n{format_table(head, rows)}\n\n{trust}"

@@ -68,8 +68,13 @@ class Case:
 
 @cache
 def load_table(name: str) -> pd.DataFrame:
-    """One table: numbers as floats, all else as words; rows in random order, at most ``MOST_ROWS``."""
-    frame = SOURCES[name]()
+    """One of the tables."""
+    return read_table(SOURCES[name])
+
+
+def read_table(source: Callable[[], pd.DataFrame]) -> pd.DataFrame:
+    """A table: numbers as floats, all else as words; rows in random order, at most ``MOST_ROWS``."""
+    frame = source()
     frame = frame.sample(frac=1.0, random_state=0).head(MOST_ROWS).reset_index(drop=True)
     return pd.DataFrame(
         {
@@ -82,8 +87,12 @@ def load_table(name: str) -> pd.DataFrame:
 
 
 def make_case(name: str, seed: int, pattern: str, rate: float) -> Case:
+    """One of the tables, split, with holes."""
+    return cut_case(load_table(name), seed, pattern, rate)
+
+
+def cut_case(frame: pd.DataFrame, seed: int, pattern: str, rate: float) -> Case:
     """Split a table and make holes at a rate in both parts: ``pattern`` is "random" or "depending"."""
-    frame = load_table(name)
     rng = np.random.default_rng([seed, round(100 * rate), pattern == "depending"])
     order = rng.permutation(len(frame))
     n_test = round(TEST_SHARE * len(frame))
