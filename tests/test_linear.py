@@ -223,7 +223,7 @@ def test_training_rows_are_told_of_by_laws_that_have_not_seen_them(noise):
     rows, columns = torch.from_numpy(table.positions[training]), torch.from_numpy(table.columns)
     asked = torch.tensor([index])
     seen = surprise(hear(council.expert, columns, rows[None], asked), rows, word, column)
-    unseen = hear_apart(council, columns, rows[None], asked, council.parts[0][training][None])
+    unseen = hear_apart(council, columns, rows[None], asked, council.folds[0][training][None])
     shares = surprise(Heard(unseen.mean, torch.zeros_like(unseen.logits)), rows, word, column)
     assert seen < shares < surprise(unseen, rows, word, column)  # there is nothing to be known
 
@@ -232,24 +232,44 @@ def test_every_row_gets_the_answer_of_its_own_law(noise):
     council = fit_council(noise)
     table, columns = noise.tables[0], torch.from_numpy(noise.tables[0].columns)
     picked = np.asarray([[7, 3, 11, 3], [0, 1, 2, 5]])
-    parts, rows = council.parts[0][picked], torch.from_numpy(table.positions[picked])
-    told = hear_apart(council, columns, rows, columns, parts)
+    folds, rows = council.folds[0][picked], torch.from_numpy(table.positions[picked])
+    told = hear_apart(council, columns, rows, columns, folds)
     for member, row in np.ndindex(*picked.shape):
-        alone = hear(council.apart[parts[member, row]], columns, rows[member, row][None, None], columns)
+        alone = hear(council.fold_experts[folds[member, row]], columns, rows[member, row][None, None], columns)
         assert told.mean[member, :, row].tolist() == pytest.approx(alone.mean[0, :, 0].tolist(), abs=1e-5)
         assert told.logits[member, :, :, row].numpy() == pytest.approx(alone.logits[0, :, :, 0].numpy(), abs=1e-4)
 
 
-def test_a_law_that_starts_from_more_rows_ends_where_it_would_have_ended():
-    rng = np.random.default_rng(3)
-    rows = rng.multivariate_normal(np.zeros(3), [[1.0, 0.8, 0.3], [0.8, 1.0, 0.1], [0.3, 0.1, 1.0]], size=600)
-    rows[rng.random(rows.shape) < 0.3] = np.nan
-    fresh, later = fit_law(rows[:400]), fit_law(rows[:400], start=fit_law(rows))
-    for one, two in zip(fresh, later, strict=True):
-        assert one == pytest.approx(two, abs=0.01)
+def test_every_fold_has_rows_and_a_law_even_where_most_rows_are_held_out(noise):
+    table = noise.tables[0]
+    held_out = np.ones(len(table.held_out), dtype=bool)
+    held_out[::30] = False
+    council = fit_council(replace(noise, tables=(replace(table, held_out=held_out),)))
+    assert np.bincount(council.folds[0][~held_out]).tolist() == [2, 2, 2, 1]
+    assert all(np.isfinite(expert.law.covariance).all() for expert in council.fold_experts)
+
+
+@pytest.mark.parametrize("n_rows", [7, 50, 333])
+def test_a_prior_of_one_row_is_what_it_was_to_the_last_bit(n_rows):
+    rows = np.random.default_rng(3).normal(size=(n_rows, 3))
+    _, covariance = fit_law(rows)
+    centred = rows - rows.mean(axis=0)
+    spread = np.square(centred).sum(axis=0) / n_rows
+    assert covariance == pytest.approx((centred.T @ centred + np.diag(spread)) / (n_rows + 1), abs=1e-12)
+    # Weights of 1 + n rows divide exactly, as a plain sum did.
+    weights = np.sqrt(np.outer([n_rows + 1.0], [n_rows + 1.0]))
+    assert weights.item() == n_rows + 1.0
+
+
+def test_a_law_of_words_is_less_sure_of_itself_unless_a_target_is_named(noise):
+    index = noise.schema.index["w0"]
+    plain, named = (fit_council(data).expert for data in (noise, replace(noise, target="w0")))
+    rows = noise.tables[0].positions[noise.tables[0].held_out]
+    told = [np.abs(e.tell(noise.tables[0].columns, rows, np.asarray([index])).logits).mean() for e in (plain, named)]
+    assert told[0] < 0.9 * told[1]
 
 
 def test_with_a_named_target_there_is_one_law(noise):
     council = fit_council(replace(noise, target="w0"))
-    assert list(council.apart) == [council.expert]
-    assert not council.parts[0].any()
+    assert list(council.fold_experts) == [council.expert]
+    assert not council.folds[0].any()

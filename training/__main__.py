@@ -199,9 +199,16 @@ def _extend(args: argparse.Namespace) -> None:
 def _bench(args: argparse.Namespace) -> None:
     from training.bench import run_bench
 
-    some = {"matched": args.matched, "only": args.only}
-    places = {"json_file": args.json, "bundle": args.bundle, "resume": args.resume, "data": args.data}
-    run_bench(args.what, quick=args.quick, **places, **some)
+    run_bench(
+        args.what,
+        quick=args.quick,
+        json_file=args.json,
+        bundle=args.bundle,
+        resume=args.resume,
+        data=args.data,
+        matched=args.matched,
+        only=args.only,
+    )
 
 
 def _reproduce(args: argparse.Namespace) -> None:

@@ -97,7 +97,7 @@ def extend_model(
     report: Callable[[Check], None] = lambda _: None,
 ) -> Extended:
     """The bundle's network and linear expert with the new features, learnt from the new table's training rows."""
-    expert = extend_expert(bundle.expert, joined, seed)
+    expert = extend_expert(bundle.expert, joined, seed, target=bundle.manifest.get("target"))
     if not joined.new:
         return Extended(bundle.network, expert)
     torch.manual_seed(seed)

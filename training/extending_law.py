@@ -12,15 +12,19 @@ from model.law import NormalLaw, dimensions_of
 from model.linear import LinearExpert
 from model.schema import Feature, Schema
 from training.joining import Joined
-from training.joint_normal import MOST_DIMENSIONS, MOST_ROWS, fit_law
+from training.joint_normal import MOST_DIMENSIONS, MOST_ROWS, fit_law, prior_rows_of
 
 Floats = NDArray[np.float64]
 # Keeps the law proper where a new column is the copy of an old one, in squared spreads.
 LEAST_LEFT = 1e-5
 
 
-def extend_expert(expert: LinearExpert | None, joined: Joined, seed: int = 0) -> LinearExpert | None:
-    """The expert with the new features' dimensions; None where there is none."""
+def extend_expert(
+    expert: LinearExpert | None, joined: Joined, seed: int = 0, *, target: str | None = None
+) -> LinearExpert | None:
+    """The expert with the new features' dimensions; None where there is none. ``target``: that the bundle was fitted
+    for.
+    """
     if expert is None:
         return None
     law, n_old = expert.law, joined.n_old
@@ -30,19 +34,20 @@ def extend_expert(expert: LinearExpert | None, joined: Joined, seed: int = 0) ->
     table = joined.table
     pool = np.random.default_rng(seed).permutation(np.flatnonzero(~table.held_out))
     rows = wide.coordinates(table.columns, table.positions[pool[:MOST_ROWS]])  # (N, D)
-    mean, covariance = _extend_law(law, rows)
+    mean, covariance = _extend_law(law, rows, prior_rows_of(dimensions[1], target))
     lean = np.concatenate([expert.lean, _lean_of_new(expert.lean, joined)])
     return LinearExpert(joined.schema, NormalLaw(*dimensions, mean, covariance), lean)
 
 
-def _extend_law(law: NormalLaw, rows: Floats) -> tuple[Floats, Floats]:
+def _extend_law(law: NormalLaw, rows: Floats, prior_rows: Floats) -> tuple[Floats, Floats]:
     """Mean (D,) and covariance (D, D): the law's own, and after it the new dimensions, by their line on the old ones
     within rows (N, D) of all dimensions.
     """
     o, n = len(law.owner), rows.shape[1] - len(law.owner)
     shared = np.flatnonzero(~np.isnan(rows[:, :o]).all(axis=0))
     here, there = slice(None, len(shared)), slice(len(shared), None)
-    level, spread = fit_law(rows[:, [*shared, *range(o, o + n)]])
+    used = [*shared, *range(o, o + n)]
+    level, spread = fit_law(rows[:, used], prior_rows[used])
     slopes = np.zeros((n, o))
     slopes[:, shared] = np.linalg.solve(spread[here, here], spread[here, there]).T
     left = spread[there, there] - slopes[:, shared] @ spread[here, there] + LEAST_LEFT * np.eye(n)

@@ -78,13 +78,14 @@ class _Part:
     trivial: Tensor
     checked: NDArray[np.int64]  # (M, rows): which rows each member is checked by
     council: Council | None = None
-    apart: NDArray[np.int64] | None = None  # (N,): which law of the council has not seen a row
+    folds: NDArray[np.int64] | None = None  # (N,): which of the council's laws tells of a row
     validation_heard: Heard | None = None
 
     def hear(self, seen: Tensor, asked: Tensor, rows: NDArray[np.int64]) -> Heard | None:
-        """What laws that have not seen the rows (M, B) say of them, if there are any."""
-        parts = self.apart[rows] if self.apart is not None else rows
-        return hear_apart(self.council, self.columns, seen, asked, parts)
+        """What the law of its fold says of each of the rows (M, B), if there are laws."""
+        if self.council is None or self.folds is None:
+            return None
+        return hear_apart(self.council, self.columns, seen, asked, self.folds[rows])
 
 
 def fit_network(
@@ -176,7 +177,7 @@ def _prepare_all(
     ]
     for i, part in enumerate(parts):
         if council is not None:
-            part.council, part.apart = council, council.parts[i]
+            part.council, part.folds = council, council.folds[i]
             part.validation_heard = part.hear(part.validation_seen, part.columns, part.checked)
     return parts
 

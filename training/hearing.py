@@ -32,13 +32,11 @@ def hear(expert: LinearExpert | None, columns: Tensor, seen: Tensor, asked: Tens
     return _as_heard(told.mean, told.logits, seen)
 
 
-def hear_apart(council: Council | None, columns: Tensor, seen: Tensor, asked: Tensor, parts: Indices) -> Heard | None:
-    """Ask about training rows, each by the expert that has not seen it: ``parts`` (M, B) says which."""
-    if council is None:
-        return None
-    rows, which = seen.reshape(-1, seen.shape[2]).cpu().numpy(), parts.ravel()
+def hear_apart(council: Council, columns: Tensor, seen: Tensor, asked: Tensor, folds: Indices) -> Heard:
+    """Ask about training rows, each by the expert of its fold; ``folds`` is (M, B)."""
+    rows, which = seen.reshape(-1, seen.shape[2]).cpu().numpy(), folds.ravel()
     features, questions = columns.cpu().numpy(), asked.cpu().numpy()
-    told = [expert.tell(features, rows[which == part], questions) for part, expert in enumerate(council.apart)]
+    told = [expert.tell(features, rows[which == fold], questions) for fold, expert in enumerate(council.fold_experts)]
     back = np.argsort(np.argsort(which, kind="stable"), kind="stable")
     mean, logits = (np.concatenate([getattr(one, name) for one in told])[back] for name in ("mean", "logits"))
     return _as_heard(mean, logits, seen)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from model.law import MOST_PATTERNS, Indices, NormalLaw, dimensions_of, invert_seen
 from model.linear import ASKED_KINDS, LinearExpert
-from training.tables import Dataset
+from training.tables import Dataset, FitTable
 
 Floats = NDArray[np.float64]
 # Beyond so many dimensions the law costs more than it brings; so many rows teach it all it can learn.
@@ -19,77 +19,86 @@ MOST_DIMENSIONS = 160
 MOST_ROWS = 4_000
 MOST_ROUNDS = 40
 LEAST_CHANGE = 2e-3
-# So many rows in which no column knows of another: keeps the law proper where rows are few. Words take more of them:
+# So many rows in which no dimension knows of another: keeps the law proper where rows are few. Words take more of them:
 # they are many dimensions with few rows each, of which a law is soon surer than it should be.
 PRIOR_ROWS, WORD_PRIOR_ROWS = 1.0, 10.0
 LEAST_VARIANCE = 1e-3
-# Into so many parts rows are dealt, for laws that have not seen one of them.
-N_APART = 4
+# Into so many folds rows are dealt, each with a law that has not seen it.
+N_FOLDS = 4
 # The share of a column's variance that may lie between tables.
 MOST_BETWEEN = 0.25
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Council:
-    """The law of all training rows, and laws that have not seen a part of them, to be asked about that part: in rows
-    that a law was fitted to, what it says looks better than it is, and a network would learn to rely on it.
+    """The law of all training rows, and one for each fold of them that has not seen that fold: in rows that a law was
+    fitted to, what it says looks better than it is, and a network would learn to rely on it.
 
-    ``parts``: of each table, which of ``apart`` is to be asked about a row, (N,).
+    ``folds``: of each table, which fold a row belongs to, (N,). With a single fold all rows are told of by the one law.
     """
 
     expert: LinearExpert
-    apart: Sequence[LinearExpert]
-    parts: Sequence[Indices]
+    fold_experts: Sequence[LinearExpert]
+    folds: Sequence[Indices]
 
 
 def fit_council(dataset: Dataset, seed: int = 0) -> Council | None:
     """The laws of a dataset; None where there are too few features for one, or too many.
 
-    Where a target is named, or rows are many, all are told of by the one law (docs/model.md says why).
+    Where a target is named, or rows are many, there is a single fold (docs/model.md says why).
     """
     if not any(feature.kind in ASKED_KINDS for feature in dataset.schema.features):
         return None
     every = NormalLaw.standard(*dimensions_of(dataset.schema, MOST_DIMENSIONS))
-    n_parts = N_APART if dataset.target is None and _count_rows(dataset) <= MOST_ROWS else 1
-    parts = [_deal(len(table.held_out), n_parts, seed + i) for i, table in enumerate(dataset.tables)]
-    rows, part_of = _gather(dataset, LinearExpert(dataset.schema, every), parts, seed)
+    n_folds = N_FOLDS if dataset.target is None and _count_rows(dataset) <= MOST_ROWS else 1
+    folds = [_deal(table, n_folds, seed + i) for i, table in enumerate(dataset.tables)]
+    rows, fold_of = _gather(dataset, LinearExpert(dataset.schema, every), folds, seed)
     kept = ~np.isin(every.owner, every.owner[_differ(rows)])
     if kept.sum() < 2:
         return None
-    together, where = np.concatenate(rows)[:, kept], np.concatenate(part_of)
+    together, where = np.concatenate(rows)[:, kept], np.concatenate(fold_of)
     owner, value = every.owner[kept], every.value[kept]
-    prior_rows = np.where((value < 0) | (dataset.target is not None), PRIOR_ROWS, WORD_PRIOR_ROWS)
-    law = fit_law(together, prior_rows)
-    expert = LinearExpert(dataset.schema, NormalLaw(owner, value, *law))
-    if n_parts == 1:
-        return Council(expert, [expert], parts)
-    # From where all rows lead to, it takes but a few rounds to forget some of them.
-    laws = [fit_law(together[where != part], prior_rows, law) for part in range(n_parts)]
-    return Council(expert, [LinearExpert(dataset.schema, NormalLaw(owner, value, *law)) for law in laws], parts)
+    prior_rows = prior_rows_of(value, dataset.target)
+
+    def expert_of(some: Floats) -> LinearExpert:
+        return LinearExpert(dataset.schema, NormalLaw(owner, value, *fit_law(some, prior_rows)))
+
+    expert = expert_of(together)
+    # Each from the start: from where all rows lead to, what only the fold's own rows know would never be forgotten.
+    apart = [expert_of(together[where != fold]) for fold in range(n_folds)] if n_folds > 1 else [expert]
+    return Council(expert, apart, folds)
+
+
+def prior_rows_of(value: Indices, target: str | None) -> Floats:
+    """How many rows of the prior each dimension takes, (D,): as before where a target is named."""
+    return np.where((value < 0) | (target is not None), PRIOR_ROWS, WORD_PRIOR_ROWS)
 
 
 def _count_rows(dataset: Dataset) -> int:
     return sum(int((~table.held_out).sum()) for table in dataset.tables)
 
 
-def _deal(n_rows: int, n_parts: int, seed: int) -> Indices:
-    """Which part each row belongs to, (N,)."""
-    return np.asarray(np.random.default_rng(seed).permutation(n_rows) % n_parts)
+def _deal(table: FitTable, n_folds: int, seed: int) -> Indices:
+    """Which fold each row belongs to, (N,); the folds are of training rows, and as large as each other."""
+    training = np.random.default_rng(seed).permutation(np.flatnonzero(~table.held_out))
+    folds = np.zeros(len(table.held_out), dtype=np.int64)
+    folds[training] = np.arange(len(training)) % n_folds
+    return folds
 
 
 def _gather(
-    dataset: Dataset, expert: LinearExpert, parts: Sequence[Indices], seed: int
+    dataset: Dataset, expert: LinearExpert, folds: Sequence[Indices], seed: int
 ) -> tuple[list[Floats], list[Indices]]:
-    """Training rows of each table in the law's dimensions, NaN where missing, (N, D), and the part of each, (N,)."""
+    """Training rows of each table in the law's dimensions, NaN where missing, (N, D), and the fold of each, (N,)."""
     rng = np.random.default_rng(seed)
     share = min(1.0, MOST_ROWS / _count_rows(dataset))
-    rows, part_of = [], []
-    for table, part in zip(dataset.tables, parts, strict=True):
+    rows, fold_of = [], []
+    for table, fold in zip(dataset.tables, folds, strict=True):
         pool = rng.permutation(np.flatnonzero(~table.held_out))
         some = pool[: max(1, round(share * len(pool)))]
         rows.append(expert.coordinates(table.columns, table.positions[some]))
-        part_of.append(part[some])
-    return rows, part_of
+        fold_of.append(fold[some])
+    return rows, fold_of
 
 
 def _differ(parts: Sequence[Floats]) -> NDArray[np.bool_]:
@@ -112,11 +121,9 @@ def _mean(rows: Floats) -> Floats:
     return mean
 
 
-def fit_law(
-    rows: Floats, prior_rows: Floats | float = PRIOR_ROWS, start: tuple[Floats, Floats] | None = None
-) -> tuple[Floats, Floats]:
-    """Mean (D,) and covariance (D, D) of rows (N, D) with NaN for missing; ``prior_rows`` as said above, of each
-    dimension (D,) or of all. ``start``: mean and covariance of rows much like these.
+def fit_law(rows: Floats, prior_rows: Floats | float = PRIOR_ROWS) -> tuple[Floats, Floats]:
+    """Mean (D,) and covariance (D, D) of rows (N, D) with NaN for missing; ``prior_rows``: of each dimension, (D,), or
+    of all.
     """
     seen = ~np.isnan(rows)
     counts = np.maximum(seen.sum(axis=0), 1)
@@ -124,8 +131,9 @@ def fit_law(
     mean = _mean(rows)
     spread = np.square(np.where(seen, rows - mean, 0.0)).sum(axis=0) / counts
     prior = np.maximum(spread, LEAST_VARIANCE)
-    mean, covariance = (mean, np.diag(prior)) if start is None else start
-    weight = np.sqrt(len(rows) + np.broadcast_to(prior_rows, len(prior)))
+    covariance = np.diag(prior)
+    n_rows = len(rows) + np.broadcast_to(prior_rows, len(prior))
+    weights = np.sqrt(np.outer(n_rows, n_rows))
     patterns, which = np.unique(seen, axis=0, return_inverse=True)
     which = which.ravel()
     for _ in range(MOST_ROUNDS):
@@ -135,7 +143,7 @@ def fit_law(
         shift = complete.mean(axis=0)
         mean = mean + shift
         centred = complete - shift
-        covariance = (centred.T @ centred + doubt + np.diag(prior_rows * prior)) / np.outer(weight, weight)
+        covariance = (centred.T @ centred + doubt + np.diag(prior_rows * prior)) / weights
         if np.abs(covariance - before).max() < LEAST_CHANGE:
             break
     return mean, covariance

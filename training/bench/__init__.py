@@ -21,6 +21,8 @@ def run_bench(
     """Run one comparison, print its table and, if asked, write its records."""
     if what != "impute" and (matched or only):
         raise ComparisonError(f"bench {what} has neither --matched nor --only; bench impute has")
+    if matched and quick:
+        raise ComparisonError("--quick has tables of its own: leave out --matched, or --quick")
     from training.bench import audit, parallel, scale, serving, speed
     from training.bench.impute import run as impute
     from training.bench.match import run as match

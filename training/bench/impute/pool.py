@@ -14,7 +14,7 @@ from training.bench.match.tables import MORE
 
 # Words of more values, and what names single rows, are left out of tables drawn at random.
 MOST_WORDS = 12
-NAMES_OF_ROWS = ("rownames", "id", "ID", "name", "subject")
+NAMES_OF_ROWS = ("rownames", "id", "ID", "name", "subject", "bib_num")
 DRAWN = (
     ("openintro", "get_it_dunn_run"),
     ("openintro", "mn_police_use_of_force"),

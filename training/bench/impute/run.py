@@ -40,7 +40,7 @@ def run(quick: bool, resume: Path | None = None, *, matched: bool = False, only:
     ledger = Ledger(resume)
     names = QUICK if quick else MATCHED if matched else tuple(SOURCES)
     seeds = range(1 if quick else N_SEEDS)
-    patterns = PATTERNS[1:2] if quick else PATTERNS[:3] if matched else PATTERNS
+    patterns = PATTERNS[1:2] if quick else [p for p in PATTERNS if p[0] == "random" or not matched]
     methods = _choose(QUICK_METHODS if quick else METHODS, only)
     tasks = [
         (name, pattern, rate, seed, method, quick)
