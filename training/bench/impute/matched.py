@@ -3,8 +3,9 @@
 The figures that ours is held to are of eight tables that are not named; what is known of them is how far missForest and
 chained regressions get there. How hard tables are moves such figures far more than how good an imputer is, so
 of a pool of tables those eight are taken on whose mean the two peers come closest to what they reached there. What
-ours makes of them has no part in the choice; three of them are among the benchmark's own eight. Other eights come nearly as close. To measure the pool anew (an hour; what is there is kept) and print the choice, from the
-root of the repository:
+ours makes of them has no part in the choice; three of them are among the benchmark's own eight. Other eights come
+nearly as close. To measure the pool anew (an hour; what is there is kept) and print the choice, from the root of the
+repository:
 
     python -m training.bench.impute.matched --resume FILE
 """
