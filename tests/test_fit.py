@@ -247,3 +247,35 @@ def test_settings_come_from_the_environment_too(small_family, tmp_path):
     assert answer.returncode == 0, answer.stderr
     manifest = json.loads((tmp_path / "b" / "bundle.json").read_text())
     assert (manifest["seed"], manifest["training"]["settings"]["epochs"]) == (7, 1.0)
+
+
+def test_in_a_fit_of_several_tables_each_row_is_told_of_by_the_law_of_its_fold(tmp_path):
+    from training.fit import _batches, _prepare_all, _start
+    from training.hearing import hear
+    from training.joint_normal import fit_council
+    from training.parallel import Team
+
+    rng = np.random.default_rng(0)
+    for name, columns in (("one", ["a", "word", "b", "c"]), ("two", ["c", "other", "a", "d"])):
+        cells = {c: rng.choice(list("pqrs"), 60) if len(c) > 1 else rng.normal(size=60) for c in columns}
+        pd.DataFrame(cells).to_csv(tmp_path / f"{name}.csv", index=False)
+    dataset = load_family(family_of_paths([tmp_path / "one.csv", tmp_path / "two.csv"]))
+    settings = choose_settings("moe", dataset.n_rows, dataset.n_cells, 1)
+    council = fit_council(dataset)
+    parts = _prepare_all(_start(dataset, settings, ()), (dataset,), settings, 0, council)
+
+    def agrees(part, table, heard, seen, truth, asked):
+        for member, row in np.ndindex(*truth.shape[:2]):
+            same = (torch.from_numpy(table.positions) == truth[member, row]).all(1) & ~torch.from_numpy(table.held_out)
+            fold = council.folds[[p is part for p in parts].index(True)][int(same.nonzero()[0])]
+            alone = hear(council.fold_experts[fold], part.columns, seen[member, row][None, None], asked)
+            assert heard.logits[member, :, :, row].numpy() == pytest.approx(alone.logits[0, :, :, 0].numpy(), abs=1e-3)
+
+    for part, table in zip(parts, dataset.tables, strict=True):
+        agrees(part, table, part.validation_heard, part.validation_seen, part.validation, part.columns)
+    batch = next(_batches(parts, settings, 1, 0, Team()))
+    part = batch.part
+    few = slice(None, 5)
+    table = dataset.tables[[p is part for p in parts].index(True)]
+    heard = batch.heard._replace(logits=batch.heard.logits[..., few])
+    agrees(part, table, heard, batch.seen[:, few], batch.truth[:, few], part.columns[batch.asked])
