@@ -30,6 +30,7 @@ check: $(VENV)/.dev
 
 bench: $(VENV)/.repro
 	$(BIN)/python -m training bench impute
+	$(BIN)/python -m training bench impute --matched
 	$(BIN)/python -m training bench audit
 	$(BIN)/python -m training bench match
 	$(BIN)/python -m training bench speed
