@@ -79,12 +79,23 @@ def assert_same(shown, printed, where="answer"):
         assert len(shown) == len(printed), where
         if where.endswith(".experts"):  # two that say about as much change places from machine to machine
             shown, printed = (sorted(experts, key=lambda one: one["feature"]) for experts in (shown, printed))
+            shown, printed = (take_contributions(experts) for experts in (shown, printed))
+            assert printed[0] == pytest.approx(shown[0], abs=0.25 * sum(map(abs, shown[0]))), where
+            shown, printed = shown[1], printed[1]
         for i, pair in enumerate(zip(shown, printed, strict=True)):
             assert_same(*pair, f"{where}[{i}]")
     elif isinstance(shown, float | int) and not isinstance(shown, bool):
         assert printed == pytest.approx(shown, rel=0.15, abs=0.15), where
     else:
         assert shown == printed, where
+
+
+def take_contributions(experts):
+    """What each column added, and all else that is said of it. Columns that say nearly the same share it in another way
+    on another processor: a single one may differ by a quarter of what all of them add.
+    """
+    rest = [{key: value for key, value in one.items() if key != "contribution"} for one in experts]
+    return [one["contribution"] for one in experts if "contribution" in one], rest
 
 
 def as_number(text):

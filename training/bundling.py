@@ -13,10 +13,11 @@ from model.network import MoeNetwork
 from model.runtime import Predictor
 from training.calibrating import calibrate
 from training.fit import Fitted, Network
+from training.left_out import tell_held_out, tell_in_turn
 from training.linking import link_tables
 from training.parallel import n_cores
 from training.report import Score, score_tables
-from training.tables import Dataset
+from training.tables import N_FOLDS, Dataset
 
 # Rows of each table on which torch and onnxruntime must agree before a bundle is written.
 PARITY_ROWS = 64
@@ -32,9 +33,11 @@ def bundle_fitted(fitted: Fitted, dataset: Dataset, out: Path, *, force: bool = 
     facts = _facts(fitted, dataset)
     draft = Bundle(facts, schema, content, encodings, fitted.expert)
     predictor = Predictor(draft, threads=n_cores())
-    scores = score_tables(predictor, dataset)  # before it is calibrated on the same rows
-    sure = _set_doubts_aside(predictor, network)
-    calibration = calibrate(sure, dataset, seed=fitted.seed) if draft.is_additive else None
+    tell = tell_in_turn(fitted) if dataset.is_folded else tell_held_out(predictor)
+    scores = score_tables(tell, dataset)  # before it is calibrated on the same rows
+    if not dataset.is_folded:
+        tell = tell_held_out(_set_doubts_aside(predictor, network))
+    calibration = calibrate(tell, dataset, seed=fitted.seed) if draft.is_additive else None
     facts["metrics"] = [score.to_json() for score in scores]
     bundle = write_bundle(
         out,
@@ -62,6 +65,7 @@ def _facts(fitted: Fitted, dataset: Dataset) -> dict[str, Any]:
         "network": {"heads": shape.n_heads * shape.n_members, "width": shape.d_model, "members": shape.n_members},
         "training": {
             "rows": dataset.n_rows,
+            "folds": N_FOLDS if dataset.is_folded else 0,
             "settings": asdict(fitted.settings),
             "steps": fitted.checks[-1].step,
             "validation": min(check.score for check in fitted.checks),

@@ -1,6 +1,6 @@
-"""Calibrate a fitted model on its held-out rows: how far its probabilities and intervals can be believed.
+"""Calibrate a fitted model on the rows it left out: how far its probabilities and intervals can be believed.
 
-Every known cell of the held-out rows is asked from the others, as the rows are and with more cells hidden, so that rows
+Every known cell of these rows is asked from the others, as the rows are and with more cells hidden, so that rows
 with few known cells are calibrated too. Axis letters: N rows, S columns, K values, T factors tried.
 """
 
@@ -13,13 +13,12 @@ from numpy.typing import NDArray
 from model import codec
 from model.answers import softmax
 from model.calibration import GROUPS, LEVELS, Calibration, log_shares_of
-from model.requests import Cells
-from model.runtime import Predictor
-from model.schema import Feature
+from model.schema import Feature, Schema
+from training.left_out import Teller
 from training.tables import Dataset, FitTable
 
 Floats = NDArray[np.float64]
-# Each held-out row is asked as it is and with a share of its cells hidden, up to these.
+# Each row is asked as it is and with a share of its cells hidden, up to these.
 MOST_HIDDEN = (0.0, 0.6, 0.9)
 FACTORS = np.geomspace(0.1, 2.5, 40)
 # What all features say together counts as so many rows beside a feature's own.
@@ -44,8 +43,8 @@ class _Asked:
     observed: Floats
 
 
-def calibrate(predictor: Predictor, dataset: Dataset, *, seed: int = 0) -> Calibration | None:
-    """Calibrate on the held-out rows; None without any. ``predictor`` must not be calibrated yet."""
+def calibrate(tell: Teller, dataset: Dataset, *, seed: int = 0) -> Calibration | None:
+    """Calibrate on the rows left out; None without any. Who ``tell``s must not be calibrated yet."""
     schema = dataset.schema
     company = dataset.company()
     usual = np.maximum((company * (1.0 - np.eye(len(company)))).sum(axis=1), 1.0).astype(np.float64)
@@ -53,7 +52,7 @@ def calibrate(predictor: Predictor, dataset: Dataset, *, seed: int = 0) -> Calib
     rng = np.random.default_rng(seed)
     for table in dataset.tables:
         for most in MOST_HIDDEN:
-            for index, cells in _ask_held_out(predictor, table, usual, _hide(table, most, rng)):
+            for index, cells in _ask_left_out(tell, schema, table, usual, _hide(table, most, rng)):
                 asked.setdefault(index, []).append(cells)
     if not asked:
         return None
@@ -70,32 +69,27 @@ def calibrate(predictor: Predictor, dataset: Dataset, *, seed: int = 0) -> Calib
 
 
 def _hide(table: FitTable, most: float, rng: np.random.Generator) -> codec.Positions:
-    held = table.positions[table.held_out]
+    held = table.positions[table.left_out]
     hidden = rng.random(held.shape) < most * rng.random((len(held), 1))
     return np.where(hidden, np.float32(np.nan), held)
 
 
-def _ask_held_out(
-    predictor: Predictor, table: FitTable, usual: Floats, seen: codec.Positions
+def _ask_left_out(
+    tell: Teller, schema: Schema, table: FitTable, usual: Floats, seen: codec.Positions
 ) -> Iterator[tuple[int, _Asked]]:
     """Each column of the table that has known cells, all asked from what is seen of the others."""
     if len(seen) == 0:
         return
     known = ~np.isnan(seen)
     n_seen = known.sum(axis=1)
-    for j, index in enumerate(table.columns.tolist()):
-        rows = np.flatnonzero(~np.isnan(table.truth[:, j]) & (table.truth[:, j] >= _least(predictor, index)))
-        if len(rows):
-            outputs = predictor.ask(Cells.of(table.columns, seen[rows]), [index])
-            n_values = predictor.schema.features[index].n_values
-            observed = (n_seen - known[:, j])[rows] / usual[index]
-            logits, point = outputs["logits"][:, 0, :n_values].astype(float), outputs["point"][:, 0].astype(float)
-            yield index, _Asked(logits, point, table.truth[rows, j], observed)
-
-
-def _least(predictor: Predictor, index: int) -> float:
-    """Words never seen in training (-1) cannot be told; any number can."""
-    return -np.inf if predictor.schema.features[index].is_number else 0.0
+    for told in tell(table, seen):
+        index = int(table.columns[told.column])
+        truth = table.truth[told.rows, told.column]
+        # Words never seen in training (-1) cannot be told; any number can.
+        fair = np.full(len(truth), True) if schema.features[index].is_number else truth >= 0.0
+        if fair.any():
+            observed = (n_seen - known[:, told.column])[told.rows] / usual[index]
+            yield index, _Asked(told.logits[fair], told.point[fair], truth[fair], observed[fair])
 
 
 def _fit_temper(asked: dict[int, _Asked], features: tuple[Feature, ...], log_shares: Floats) -> Floats:

@@ -35,7 +35,8 @@ def fit_family(family: Family, args: argparse.Namespace, *, unlabelled: Path | N
     progress = Progress(quiet=args.quiet or not is_first)
     progress.say(f"reading {len(family.tables)} table(s); seed {args.seed}")
     family = family if unlabelled is None else _with_unlabelled(family, unlabelled, args.preset)
-    dataset = load_family(family, max_rows=args.max_rows, seed=args.seed, say=progress.say)
+    in_turn = args.preset == "moe"
+    dataset = load_family(family, max_rows=args.max_rows, seed=args.seed, in_turn=in_turn, say=progress.say)
     there = None
     if unlabelled is not None:
         *labelled, there = dataset.tables
@@ -82,7 +83,8 @@ def _fit_dataset(dataset: Dataset, args: argparse.Namespace, progress: Progress,
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     device = _check_device(args.device)
     settings = choose_settings(args.preset, dataset.n_rows, dataset.n_cells, args.epochs)
-    size = f"{len(dataset.schema.features)} features on {dataset.n_rows:,} rows ({dataset.n_held_out:,} held out)"
+    held_out = "left out in turn" if dataset.is_folded else f"{dataset.n_held_out:,} held out"
+    size = f"{len(dataset.schema.features)} features on {dataset.n_rows:,} rows ({held_out})"
     progress.start(f"fitting {size}, preset {settings.preset}")
     started = time.monotonic()
     with join_team(device) as team:

@@ -22,7 +22,7 @@ from training.objective import cell_losses, hide_cells, member_losses, trivial_a
 from training.pacing import decay_groups, pace
 from training.parallel import Team
 from training.settings import NETWORKS, FitSettings
-from training.tables import Dataset, FitTable
+from training.tables import N_FOLDS, Dataset, FitTable
 
 Network = MoeNetwork | PaperNetwork
 
@@ -51,8 +51,13 @@ class Fitted:
     network: Network
     settings: FitSettings
     seed: int
-    expert: LinearExpert | None = None
+    council: Council | None = None
     checks: list[Check] = field(default_factory=list)
+
+    @property
+    def expert(self) -> LinearExpert | None:
+        """The law of all training rows: the one that is kept and served."""
+        return None if self.council is None else self.council.expert
 
     def keep_lean(self) -> None:
         """Tell the expert how far the members have learnt to follow it."""
@@ -112,7 +117,7 @@ def fit_network(
     optimizer = torch.optim.AdamW(decay_groups(network, settings), lr=settings.learning_rate, fused=True)
     average = Average(network, settings.averaging)
     keeper = Keeper(network)
-    fitted = Fitted(network, settings, seed, council.expert if council is not None else None)
+    fitted = Fitted(network, settings, seed, council)
     total, since = 0.0, 0
     for step, batch in enumerate(_batches(parts, settings, n_steps, seed, team)):
         for group in optimizer.param_groups:
@@ -185,16 +190,15 @@ def _prepare_all(
 def _prepare(network: Network, tables: Sequence[FitTable], dataset: Dataset, settings: FitSettings, seed: int) -> _Part:
     """Split the training rows of a table (one for each data set), for each member in its own way."""
     device, first = network.layout.word.device, tables[0]
-    pools = [_pool(table, seed + 1000 * i) for i, table in enumerate(tables)]
-    most = min(MOST_VALIDATION, max(32, MOST_GATES // len(first.columns) ** 2))
-    n_validation = min(most, max(1, int(len(pools[0]) * settings.validation_share)))
     n_each = settings.shape.n_members // len(tables)
-    # Member m of a data set is checked by the m-th stretch of its shuffled rows and trains on all the others.
-    rolled = [np.roll(pool, -m * n_validation) for pool in pools for m in range(n_each)]
+    splits = [
+        split for i, table in enumerate(tables) for split in _split(table, settings, n_each, seed=seed + 1000 * i)
+    ]
     positions = torch.from_numpy(np.stack([table.positions for table in tables]))
     owner = torch.arange(len(tables)).repeat_interleave(n_each)
     columns = torch.from_numpy(first.columns)
-    checked = np.stack([rows[:n_validation] for rows in rolled])
+    n_validation = min(len(validation) for _, validation in splits)
+    checked = np.stack([validation[:n_validation] for _, validation in splits])
     validation = positions[owner.unsqueeze(1), torch.from_numpy(checked)].to(device)
     generator = torch.Generator().manual_seed(seed)
     weights = weigh_columns(columns, network.layout, dataset, settings).to(device)
@@ -205,12 +209,36 @@ def _prepare(network: Network, tables: Sequence[FitTable], dataset: Dataset, set
         positions=positions,
         owner=owner,
         weights=weights,
-        training=[rows[n_validation:] for rows in rolled],
+        training=[training for training, _ in splits],
         validation=validation,
         validation_seen=hide_cells(validation, settings.hide_share, settings.hide_most, generator),
         trivial=member_losses(losses, validation, weights),
         checked=checked,
     )
+
+
+def _split(
+    table: FitTable, settings: FitSettings, n_members: int, *, seed: int
+) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Of each member, the rows it learns from and those it is checked by."""
+    pool = _pool(table, seed)
+    most = min(MOST_VALIDATION, max(32, MOST_GATES // len(table.columns) ** 2))
+    if table.fold is None:
+        n_validation = min(most, max(1, int(len(pool) * settings.validation_share)))
+        # Member m is checked by the m-th stretch of the shuffled rows and trains on all the others.
+        rolled = [np.roll(pool, -m * n_validation) for m in range(n_members)]
+        return [(rows[n_validation:], rows[:n_validation]) for rows in rolled]
+    fold = table.fold[pool]
+    splits = [(pool[fold != own], pool[fold == own][:most]) for own in folds_of_members(n_members)]
+    # In a table of few rows that know anything a fold may have none of them.
+    return [(training, validation if len(validation) else pool[:1]) for training, validation in splits]
+
+
+def folds_of_members(n_members: int) -> NDArray[np.int64]:
+    """Which fold each member learns nothing from, (M,): in each, members whose gates look at values and members whose
+    gates do not, if there are enough.
+    """
+    return np.arange(n_members) // min(2, n_members // N_FOLDS) % N_FOLDS
 
 
 def _pool(table: FitTable, seed: int) -> NDArray[np.int64]:

@@ -27,6 +27,8 @@ def fit_frames(
     """Fit one model with the shipped settings on all frames, each a table under its name.
 
     ``kinds`` says what columns are where that is not to be found out; text is a category if nothing is said.
+    ``held_out``: the share of rows that are held out for good where they are not left out in turn (with a target, or
+    where rows are many).
     ``epochs`` is for trying out: a few are quick, and worse.
     """
     with TemporaryDirectory() as folder:
@@ -51,7 +53,7 @@ def fit_bundle(
         for name, frame in frames.items():
             frame.to_parquet(Path(folder) / f"{name}.parquet", index=False)
         tables = tuple(TableSpec(name, Path(folder) / f"{name}.parquet") for name in frames)
-        dataset = load_family(Family("frames", tables, known, target), seed=seed, held_out=held_out)
+        dataset = load_family(Family("frames", tables, known, target), seed=seed, held_out=held_out, in_turn=True)
         fitted = fit_weighed(dataset, choose_settings("moe", dataset.n_rows, dataset.n_cells, epochs), seed=seed)
         bundle_fitted(fitted, dataset, out)
 

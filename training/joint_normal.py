@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from model.law import MOST_PATTERNS, Indices, NormalLaw, dimensions_of, invert_seen
 from model.linear import ASKED_KINDS, LinearExpert
-from training.tables import Dataset, FitTable
+from training.tables import N_FOLDS, Dataset, FitTable
 
 Floats = NDArray[np.float64]
 # Beyond so many dimensions the law costs more than it brings; so many rows teach it all it can learn.
@@ -23,8 +23,6 @@ LEAST_CHANGE = 2e-3
 # they are many dimensions with few rows each, of which a law is soon surer than it should be.
 PRIOR_ROWS, WORD_PRIOR_ROWS = 1.0, 10.0
 LEAST_VARIANCE = 1e-3
-# Into so many folds rows are dealt, each with a law that has not seen it.
-N_FOLDS = 4
 # The share of a column's variance that may lie between tables.
 MOST_BETWEEN = 0.25
 
@@ -51,7 +49,9 @@ def fit_council(dataset: Dataset, seed: int = 0) -> Council | None:
         return None
     every = NormalLaw.standard(*dimensions_of(dataset.schema, MOST_DIMENSIONS))
     n_folds = N_FOLDS if dataset.target is None and _count_rows(dataset) <= MOST_ROWS else 1
-    folds = [_deal(table, n_folds, seed + i) for i, table in enumerate(dataset.tables)]
+    folds = [
+        _deal(table, n_folds, seed + i) if table.fold is None else table.fold for i, table in enumerate(dataset.tables)
+    ]
     rows, fold_of = _gather(dataset, LinearExpert(dataset.schema, every), folds, seed)
     kept = ~np.isin(every.owner, every.owner[_differ(rows)])
     if kept.sum() < 2:
@@ -79,7 +79,9 @@ def _count_rows(dataset: Dataset) -> int:
 
 
 def _deal(table: FitTable, n_folds: int, seed: int) -> Indices:
-    """Which fold each row belongs to, (N,); the folds are of training rows, and as large as each other."""
+    """Which fold each row belongs to, (N,), where some are held out for good; the folds are of training rows, and as
+    large as each other.
+    """
     training = np.random.default_rng(seed).permutation(np.flatnonzero(~table.held_out))
     folds = np.zeros(len(table.held_out), dtype=np.int64)
     folds[training] = np.arange(len(training)) % n_folds

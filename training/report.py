@@ -1,4 +1,4 @@
-"""How good is it, on rows no part of the fit has seen: each column asked from all the others."""
+"""How good is it, on rows that those who answer have not learnt from: each column asked from all the others."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -8,10 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model import codec
-from model.answers import Outputs, n_choices
-from model.requests import Cells
-from model.runtime import Predictor
+from model.answers import n_choices
 from model.schema import Feature, Link, Schema
+from training.left_out import Teller, Told
 from training.tables import Dataset, FitTable
 
 Floats = NDArray[np.float64]
@@ -38,23 +37,21 @@ class Score:
         return asdict(self)
 
 
-def score_tables(predictor: Predictor, dataset: Dataset) -> list[Score]:
-    """Score every column of every table on its held-out rows."""
-    return [score for table in dataset.tables for score in _score_table(predictor, dataset.schema, table)]
+def score_tables(tell: Teller, dataset: Dataset) -> list[Score]:
+    """Score every column of every table on the rows that were left out of it."""
+    tables = [table for table in dataset.tables if len(table.truth)]
+    return [score for table in tables for score in _score_table(tell, dataset.schema, table)]
 
 
-def _score_table(predictor: Predictor, schema: Schema, table: FitTable) -> Iterable[Score]:
-    held = table.positions[table.held_out]
+def _score_table(tell: Teller, schema: Schema, table: FitTable) -> Iterable[Score]:
     links = {link.feature: link for link in schema.by_table[table.name].links}
-    for j, index in enumerate(table.columns):
-        feature = schema.features[index]
-        known = ~np.isnan(table.truth[:, j])
-        training = table.positions[~table.held_out, j]
+    for told in tell(table, table.positions[table.left_out]):
+        feature = schema.features[table.columns[told.column]]
+        training = table.positions[~table.held_out, told.column]
         training = training[~np.isnan(training)]
-        if not known.any() or len(training) == 0:
+        if len(training) == 0:
             continue
-        outputs = predictor.ask(Cells.of(table.columns, held[known]), [int(index)])
-        metric, value, trivial = _score_column(feature, outputs, table.truth[known, j], training)
+        metric, value, trivial = _score_column(feature, told, table.truth[told.rows, told.column], training)
         link = links[feature.name]
         unit = _unit(feature, link) if metric == "rmse" else 1.0
         yield Score(
@@ -65,7 +62,7 @@ def _score_table(predictor: Predictor, schema: Schema, table: FitTable) -> Itera
             metric=metric,
             value=value / unit,
             trivial=trivial / unit,
-            rows=int(known.sum()),
+            rows=len(told.rows),
         )
 
 
@@ -74,15 +71,13 @@ def _unit(feature: Feature, link: Link) -> float:
     return 86_400.0 if feature.kind == "datetime" else abs(link.scale)
 
 
-def _score_column(
-    feature: Feature, outputs: Outputs, truth: Floats, training: codec.Positions
-) -> tuple[str, float, float]:
+def _score_column(feature: Feature, told: Told, truth: Floats, training: codec.Positions) -> tuple[str, float, float]:
     if feature.is_continuous:
         knots = np.asarray(feature.knots.values)
         seen = np.interp(training, np.arange(len(knots)), knots)
-        expected = codec.read_point(feature.knots, outputs["point"][:, 0].astype(np.float64))
+        expected = codec.read_point(feature.knots, told.point)
         return "rmse", _rmse(expected - truth), _rmse(seen.mean() - truth)
-    guess = outputs["logits"][:, 0, : n_choices(feature)].argmax(axis=1).astype(np.float64)
+    guess = told.logits[:, : n_choices(feature)].argmax(axis=1).astype(np.float64)
     mode = np.full(len(truth), np.bincount(np.rint(training).astype(int)).argmax(), dtype=np.float64)
     if feature.is_number:  # levels
         levels = np.asarray(feature.knots.values)

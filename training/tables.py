@@ -18,6 +18,9 @@ from training.reading import RawTable, read_table
 MIN_ROWS = 8
 HELD_OUT_SHARE = 0.15
 MOST_HELD_OUT = 20_000
+# Up to so many rows and cells, rows may be left out in turn: dealt into folds, all of them teach, and all of them test.
+MOST_FOLDED_ROWS, MOST_FOLDED_CELLS = 4_000, 200_000
+N_FOLDS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +28,10 @@ class FitTable:
     """A table ready to be fitted: N rows of S columns.
 
     ``columns`` (S,): which feature each column is. ``positions`` (N, S): where its cells sit, NaN
-    for missing. ``held_out`` (N,): rows that no part of the fit may learn from. ``truth`` (held-out
-    rows, S): their numbers as they are, beyond the fitted range too; the index of their words, -1
-    for words never seen in training; NaN for missing.
+    for missing. ``held_out`` (N,): rows that no part of the fit may learn from. ``fold`` (N,), where rows are
+    left out in turn instead: which of ``N_FOLDS`` each is in; some of the members learn nothing from it. ``truth``
+    (rows left out for good or in turn, S): their numbers as they are, beyond the fitted range too; the index of their
+    words, -1 for words never seen in training; NaN for missing.
     """
 
     name: str
@@ -35,6 +39,12 @@ class FitTable:
     positions: codec.Positions
     held_out: NDArray[np.bool_]
     truth: NDArray[np.float64]
+    fold: NDArray[np.int64] | None = None
+
+    @property
+    def left_out(self) -> NDArray[np.bool_]:
+        """(N,): the rows of which somebody can tell who has not learnt from them."""
+        return self.held_out if self.fold is None else np.ones_like(self.held_out)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +63,11 @@ class Dataset:
     @property
     def n_held_out(self) -> int:
         return sum(int(table.held_out.sum()) for table in self.tables)
+
+    @property
+    def is_folded(self) -> bool:
+        """Whether rows are left out in turn, and none for good."""
+        return all(table.fold is not None for table in self.tables)
 
     @property
     def n_cells(self) -> int:
@@ -80,14 +95,16 @@ def load_family(
     max_rows: int | None = None,
     seed: int = 0,
     held_out: float = HELD_OUT_SHARE,
+    in_turn: bool = False,
     say: Callable[[str], None] = lambda _: None,
 ) -> Dataset:
     """Read all tables of a family and encode them; ``say`` is told what is left out and why.
 
     ``held_out``: the share of each table's rows that nothing is learnt from, for honest scores; 0 for none.
+    ``in_turn``: where no target is named and rows are few, none is held out for good, but each by some members.
     """
     raws = [read_table(spec, max_rows, seed, _categories_of(family, spec)) for spec in family.tables]
-    return build_dataset(family, raws, seed=seed, held_out=held_out, say=say)
+    return build_dataset(family, raws, seed=seed, held_out=held_out, in_turn=in_turn, say=say)
 
 
 def _categories_of(family: Family, spec: TableSpec) -> frozenset[str]:
@@ -103,10 +120,12 @@ def build_dataset(
     *,
     seed: int = 0,
     held_out: float = HELD_OUT_SHARE,
+    in_turn: bool = False,
     say: Callable[[str], None] = lambda _: None,
 ) -> Dataset:
-    """Decide the features, fit their codecs on training rows, encode every row."""
-    held = [_hold_out(raw, held_out, seed, i) for i, raw in enumerate(raws)]
+    """Decide the features, fit their codecs on training rows, encode every row; options as of ``load_family``."""
+    in_turn = in_turn and family.target is None and _can_be_folded(raws)
+    held = [_hold_out(raw, 0.0 if in_turn else held_out, seed, i) for i, raw in enumerate(raws)]
     left_out = [dict(raw.skipped) for raw in raws]
     groups = _group(family, raws, held, left_out)
     features = {}
@@ -124,9 +143,26 @@ def build_dataset(
                 say(f"{raw.spec.name}: {column!r} left out ({reason})")
     _check_named(family, features, left_out)
     schema = Schema(tuple(features.values()))
-    tables = tuple(_encode(raw, groups, schema, rows, out) for raw, rows, out in zip(raws, held, left_out, strict=True))
+    tables = tuple(
+        _encode(raw, groups, schema, rows, out, fold_seed=seed + i if in_turn else None)
+        for i, (raw, rows, out) in enumerate(zip(raws, held, left_out, strict=True))
+    )
     links = tuple(_link(raw, groups, schema, out) for raw, out in zip(raws, left_out, strict=True))
     return Dataset(family.name, replace(schema, tables=links), tables, family.target)
+
+
+def _can_be_folded(raws: Sequence[RawTable]) -> bool:
+    n_cells = sum(raw.n_rows * len(raw.columns) for raw in raws)
+    return sum(raw.n_rows for raw in raws) <= MOST_FOLDED_ROWS and n_cells <= MOST_FOLDED_CELLS
+
+
+def _deal(positions: codec.Positions, seed: int) -> NDArray[np.int64]:
+    """Which fold each row is in, (N,): rows that know something are dealt out evenly, then the others."""
+    order = np.random.default_rng(seed).permutation(len(positions))
+    is_empty = np.isnan(positions[order]).all(axis=1)
+    fold = np.empty(len(order), dtype=np.int64)
+    fold[order[np.argsort(is_empty, kind="stable")]] = np.arange(len(order)) % N_FOLDS
+    return fold
 
 
 def _hold_out(raw: RawTable, share: float, seed: int, index: int) -> NDArray[np.bool_]:
@@ -174,7 +210,10 @@ def _encode(
     schema: Schema,
     held_out: NDArray[np.bool_],
     left_out: Mapping[str, str],
+    *,
+    fold_seed: int | None,
 ) -> FitTable:
+    """``fold_seed``: rows are left out in turn, dealt with this seed."""
     mine = [(schema.index[name], s) for name in schema.index for s in groups[name] if s.table is raw]
     if len(mine) < 2:
         reasons = list_some([f"{column!r} is left out ({reason})" for column, reason in left_out.items()])
@@ -183,14 +222,16 @@ def _encode(
             f"predicted from the others; {reasons}"
         )
     positions = np.empty((raw.n_rows, len(mine)), dtype=np.float32)
-    truth = np.empty((int(held_out.sum()), len(mine)))
+    is_tested = held_out if fold_seed is None else np.ones_like(held_out)
+    truth = np.empty((int(is_tested.sum()), len(mine)))
     for j, (index, source) in enumerate(mine):
         feature = schema.features[index]
         positions[:, j] = encode_source(source, feature)
-        held = positions[held_out, j].astype(np.float64)
-        unseen = np.isnan(held) & source.column.known[held_out]
-        truth[:, j] = source.numbers()[held_out] if feature.is_number else np.where(unseen, -1.0, held)
-    return FitTable(raw.spec.name, np.asarray([i for i, _ in mine]), positions, held_out, truth)
+        tested = positions[is_tested, j].astype(np.float64)
+        unseen = np.isnan(tested) & source.column.known[is_tested]
+        truth[:, j] = source.numbers()[is_tested] if feature.is_number else np.where(unseen, -1.0, tested)
+    fold = None if fold_seed is None else _deal(positions, fold_seed)
+    return FitTable(raw.spec.name, np.asarray([i for i, _ in mine]), positions, held_out, truth, fold)
 
 
 def _link(raw: RawTable, groups: Mapping[str, Sequence[Source]], schema: Schema, left_out: Mapping[str, str]) -> Table:

@@ -1,0 +1,143 @@
+"""Rows left out in turn: all of them teach, and of each somebody tells who has not learnt from it."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from tests.conftest import run_training
+from training.family import Family, TableSpec, family_of_paths
+from training.fit import Fitted, _split, fit_network, folds_of_members
+from training.hearing import answer_with
+from training.left_out import tell_in_turn
+from training.settings import choose_settings
+from training.tables import MOST_FOLDED_ROWS, N_FOLDS, Dataset, load_family
+
+
+def write_table(path: Path, n_rows: int, *, n_empty: int = 0, seed: int = 0) -> Path:
+    rng = np.random.default_rng(seed)
+    size = rng.normal(size=n_rows)
+    frame = pd.DataFrame(
+        {
+            "size": size,
+            "weight": size + 0.3 * rng.normal(size=n_rows),
+            "word": np.where(size + 0.5 * rng.normal(size=n_rows) > 0, "large", "small"),
+            "noise": rng.normal(size=n_rows),
+        }
+    )
+    frame = frame.mask(pd.DataFrame(rng.random(frame.shape) < 0.15, columns=frame.columns))
+    frame.iloc[:n_empty] = None
+    frame.to_csv(path, index=False)
+    return path
+
+
+@pytest.fixture(scope="module")
+def folded(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    path = write_table(tmp_path_factory.mktemp("folded") / "things.csv", 202)
+    return load_family(family_of_paths([path]), in_turn=True)
+
+
+@pytest.fixture(scope="module")
+def fitted(folded: Dataset) -> Fitted:
+    return fit_network(folded, choose_settings("moe", folded.n_rows, folded.n_cells, epochs=3))
+
+
+def test_rows_are_dealt_evenly_and_none_is_held_out(folded):
+    (table,) = folded.tables
+    assert folded.is_folded
+    assert not table.held_out.any()
+    assert sorted(np.bincount(table.fold)) == [50, 50, 51, 51]
+    assert len(table.truth) == len(table.positions)
+
+
+def test_rows_that_know_nothing_leave_no_fold_without_the_others(tmp_path):
+    dataset = load_family(family_of_paths([write_table(tmp_path / "t.csv", 40, n_empty=28)]), in_turn=True)
+    (table,) = dataset.tables
+    known = ~np.isnan(table.positions).all(axis=1)
+    assert np.bincount(table.fold[known]).tolist() == [3, 3, 3, 3]
+
+
+@pytest.mark.parametrize("why", ["a target is named", "rows are many", "nobody asked"])
+def test_rows_are_held_out_for_good_where(why, tmp_path):
+    n_rows = MOST_FOLDED_ROWS + 1 if why == "rows are many" else 60
+    spec = TableSpec("t", write_table(tmp_path / "t.csv", n_rows))
+    family = Family("one", (spec,), target="word" if why == "a target is named" else None)
+    dataset = load_family(family, in_turn=why != "nobody asked")
+    assert not dataset.is_folded
+    assert dataset.n_held_out == round(0.15 * n_rows)
+    assert len(dataset.tables[0].truth) == dataset.n_held_out
+
+
+def test_a_member_learns_nothing_from_its_fold_and_is_checked_by_it(folded):
+    (table,) = folded.tables
+    settings = choose_settings("moe", folded.n_rows, folded.n_cells)
+    n_members = settings.shape.n_members
+    splits = _split(table, settings, n_members, seed=0)
+    for (training, validation), fold in zip(splits, folds_of_members(n_members), strict=True):
+        assert (table.fold[training] != fold).all()
+        assert (table.fold[validation] == fold).all()
+    assert len(np.unique(np.concatenate([training for training, _ in splits]))) == len(table.positions)
+
+
+@pytest.mark.parametrize("n_members", [4, 8, 16])
+def test_every_fold_has_its_members_and_where_there_are_two_one_of_each_kind(n_members):
+    folds = folds_of_members(n_members)
+    assert np.bincount(folds).tolist() == [n_members // N_FOLDS] * N_FOLDS
+    if n_members > N_FOLDS:
+        assert all({int(m) % 2 for m in np.flatnonzero(folds == fold)} == {0, 1} for fold in range(N_FOLDS))
+
+
+def test_a_row_is_told_of_by_the_members_and_the_law_that_have_not_seen_it(folded, fitted):
+    (table,) = folded.tables
+    columns, own = torch.from_numpy(table.columns), folds_of_members(fitted.settings.shape.n_members)
+    said = {told.column: told for told in tell_in_turn(fitted)(table, table.positions)}
+    assert set(said) == set(range(4))
+    for row in (0, 1, 7, 100, 201):
+        fold = table.fold[row]
+        alone = torch.from_numpy(table.positions[row]).expand(len(own), 1, -1)
+        with torch.no_grad():
+            answer = answer_with(fitted.network, fitted.council.fold_experts[fold], columns, alone, columns)
+        for j, told in said.items():
+            if np.isnan(table.truth[row, j]):
+                assert row not in told.rows
+                continue
+            (at,) = np.flatnonzero(told.rows == row)
+            n_values = folded.schema.features[table.columns[j]].n_values
+            logits = answer.logits[own == fold, j, :n_values, 0].mean(0).numpy()
+            assert told.logits[at] == pytest.approx(logits, abs=1e-4)
+            assert told.point[at] == pytest.approx(float(answer.point[own == fold, j, 0].mean()), abs=1e-4)
+
+
+def test_the_laws_of_folds_are_those_of_the_members(folded, fitted):
+    np.testing.assert_array_equal(fitted.council.folds[0], folded.tables[0].fold)
+
+
+def test_what_is_said_in_pieces_is_what_is_said_at_once(folded, fitted, monkeypatch):
+    (table,) = folded.tables
+    whole = list(tell_in_turn(fitted)(table, table.positions))
+    monkeypatch.setattr("training.left_out.MOST_GATES", 40_000)
+    for told, piece in zip(whole, tell_in_turn(fitted)(table, table.positions), strict=True):
+        np.testing.assert_array_equal(told.rows, piece.rows)
+        np.testing.assert_allclose(told.logits, piece.logits, atol=1e-5)
+
+
+def test_the_fit_command_scores_every_row_of_a_small_table_and_says_how(tmp_path):
+    import json
+
+    path = write_table(tmp_path / "things.csv", 60)
+    answer = run_training("fit", str(path), "--out", str(tmp_path / "b"), "--epochs", "3")
+    assert answer.returncode == 0, answer.stderr
+    assert "60 rows (left out in turn)" in answer.stderr
+    manifest = json.loads((tmp_path / "b" / "bundle.json").read_text())
+    known = pd.read_csv(path).notna().sum()
+    assert {score["column"]: score["rows"] for score in manifest["metrics"]} == known.to_dict()
+    assert manifest["training"]["folds"] == N_FOLDS
+    assert (tmp_path / "b" / "calibration.npz").is_file()
+
+
+def test_the_smallest_table_can_be_fitted(tmp_path):
+    path = write_table(tmp_path / "few.csv", 8, n_empty=3)
+    answer = run_training("fit", str(path), "--out", str(tmp_path / "b"), "--epochs", "2")
+    assert answer.returncode == 0, answer.stderr
