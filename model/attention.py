@@ -35,12 +35,14 @@ def attend(
     own: tuple[Tensor, Tensor],
     bias: Tensor | None,
     opened: Tensor,
+    believed: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Attention of Q masked cells over the row's S cells and, each, over itself.
 
     Shape: query (M, H, Q, W); keys, values (M, H, W, S, B); own key and value of the masked cells
-    (M, H, Q, W); bias (M, H, Q, S, 1 or B); opened (M, Q, S, B). Returns what is mixed, less what each
-    masked cell would say alone, (M, Q, D, B), and the gates (M, H, Q, S + 1, B), which add up to one.
+    (M, H, Q, W); bias (M, H, Q, S, 1 or B); opened (M, Q, S, B); believed (Q, S): how far each column is, if not
+    fully. Returns what is mixed, less what each masked cell would say alone, (M, Q, D, B), and the gates
+    (M, H, Q, S + 1, B), which add up to one.
     """
     m, h, q, w = query.shape
     n_columns, n_rows = keys.shape[-2:]
@@ -52,7 +54,7 @@ def attend(
     own_key, own_value = own
     own_score = (query * own_key).sum(-1)[..., None, None]  # (M, H, Q, 1, 1)
     gates = torch.cat([scores, own_score.expand(m, h, q, 1, n_rows)], dim=3).softmax(3)
-    heard = gates[:, :, :, :-1]
+    heard = gates[:, :, :, :-1] if believed is None else gates[:, :, :, :-1] * believed.unsqueeze(-1)
     mixed = heard.permute(0, 1, 4, 2, 3) @ values.permute(0, 1, 4, 3, 2)  # (M, H, B, Q, W)
     moved = mixed.permute(0, 3, 1, 4, 2) - (heard.sum(3, keepdim=True) * own_value.unsqueeze(-1)).transpose(1, 2)
     return moved.reshape(m, q, h * w, n_rows), gates

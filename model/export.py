@@ -100,6 +100,7 @@ def _fold_moe(network: MoeNetwork) -> dict[str, Tensor]:
         **tables,
         "rows": weights / m,  # (F, G (W + 1), K + 1)
         "base_table": base.masked_fill(~real, CLOSED).unsqueeze(1),  # (F, 1, K + 1)
+        **({"beliefs": network.beliefs} if network.believes else {}),  # (F, F)
     }
 
 

@@ -98,6 +98,7 @@ class ExtendedNetwork(nn.Module):
     pair: Tensor
     presence: Tensor
     heard: Tensor
+    beliefs: Tensor
 
     def __init__(self, old: Folded, layout: Layout, starts: tuple[Start, Start], loud: Tensor) -> None:
         super().__init__()
@@ -113,6 +114,7 @@ class ExtendedNetwork(nn.Module):
             table = torch.from_numpy(getattr(wide, name).reshape(m, self.shape.n_heads, o, o))
             self.register_buffer(name, table)  # (M, H, O, O), with the new head
         self.register_buffer("heard", layout.heard & ~torch.eye(f, dtype=torch.bool))  # (F, F)
+        self.register_buffer("beliefs", torch.from_numpy(old.grow(f).beliefs))  # (F, F), 1 where new ones take part
         keys = self.cells[..., : old.d_head]
         looks = (keys != 0).flatten(1).any(1).float() if o else torch.ones(m)
         self.old_parts = FeatureParts(layout, slice(None, o), starts[0], looks, loud)
@@ -182,9 +184,10 @@ class ExtendedNetwork(nn.Module):
         bias = pair.unsqueeze(-1) + company.unsqueeze(3)
         nothing = torch.zeros_like(query)
         opened = present.unsqueeze(1).expand(-1, len(asked), -1, -1)
-        mixed, gates = attend(query, keys, values, own=(nothing, nothing), bias=bias, opened=opened)
+        believed = self.beliefs[asked][:, columns]  # (Q, S)
+        mixed, gates = attend(query, keys, values, own=(nothing, nothing), bias=bias, opened=opened, believed=believed)
         rows = self.row_table().index_select(1, asked)  # (M, Q, K + 1, H, W + 1)
-        heard = gates[:, :, :, :-1].sum(3).transpose(1, 2)  # (M, Q, H, B)
+        heard = (gates[:, :, :, :-1] * believed.unsqueeze(-1)).sum(3).transpose(1, 2)  # (M, Q, H, B)
         out = rows[..., :-1].flatten(3) @ mixed + rows[..., -1] @ heard  # (M, Q, K + 1, B)
         out = out + self.base_table()[asked].unsqueeze(-1)
         return Answer(out[:, :, :-1], out[:, :, -1], gates)
@@ -201,6 +204,7 @@ class ExtendedNetwork(nn.Module):
             presence=presence.numpy(),
             rows=(self.row_table().permute(1, 0, 3, 4, 2).flatten(1, 2) / m).numpy(),  # (F, G, W + 1, K + 1)
             base=self.base_table().numpy(),
+            beliefs=self.beliefs.numpy(),
             n_members=m,
         )
 

@@ -29,7 +29,8 @@ class Folded:
     ``pair`` (G, F, F): the bias of the gate of (asked, heard); ``presence`` (G, F, F): how much the presence of the
     heard one lowers the score of the masked cell (a negative number: that opens all gates).
     ``rows`` (F, G, W + 1, K + 1): from what is heard, and the sum of the gates, to logits and, last, the point.
-    ``base`` (F, K + 1): the same with nothing observed.
+    ``base`` (F, K + 1): the same with nothing observed. ``beliefs`` (F, F): how far the heard one is believed by the
+    asked one, whatever its gate.
     """
 
     cells: Floats
@@ -38,6 +39,7 @@ class Folded:
     presence: Floats
     rows: Floats
     base: Floats
+    beliefs: Floats
     n_members: int
 
     @property
@@ -69,15 +71,16 @@ class Folded:
             presence=self.presence,
             rows=np.concatenate([rows, self.rows[..., -1:]], axis=3),
             base=np.concatenate([base, self.base[:, -1:]], axis=1),
+            beliefs=self.beliefs,
             n_members=self.n_members,
         )
 
     def grow(self, n_features: int) -> "Folded":
         """The same with so many features in all: the new ones neither hear nor are heard."""
         old = self.n_features
-        pair, presence = (
-            _fit_axis(_fit_axis(table, n_features, axis=1, fill=fill), n_features, axis=2, fill=fill)
-            for table, fill in ((self.pair, CLOSED), (self.presence, 0.0))
+        pair, presence, beliefs = (
+            _fit_axis(_fit_axis(table, n_features, axis=-2, fill=fill), n_features, axis=-1, fill=fill)
+            for table, fill in ((self.pair, CLOSED), (self.presence, 0.0), (self.beliefs, 1.0))
         )
         base = _fit_axis(self.base, n_features, axis=0, fill=CLOSED)
         base[old:, -1] = 0.0
@@ -88,6 +91,7 @@ class Folded:
             presence=presence,
             rows=_fit_axis(self.rows, n_features, axis=0, fill=0.0),
             base=base,
+            beliefs=beliefs,
             n_members=self.n_members,
         )
 
@@ -108,6 +112,7 @@ class Folded:
             presence=widen(self.presence, 0, 0.0),
             rows=widen(self.rows, 1, 0.0),
             base=self.base,
+            beliefs=self.beliefs,
             n_members=self.n_members,
         )
 
@@ -121,6 +126,7 @@ class Folded:
             presence=self.presence[:, some][:, :, some],
             rows=self.rows[some],
             base=self.base[some],
+            beliefs=self.beliefs[some][:, some],
             n_members=self.n_members,
         )
 
@@ -147,7 +153,7 @@ class Folded:
         cells[np.ix_(some[old], np.arange(self.n_values), heads)] = part.cells[
             np.ix_(old, np.arange(self.n_values), heads)
         ]
-        return Folded(cells, query, pair, presence, rows, base, self.n_members)
+        return Folded(cells, query, pair, presence, rows, base, self.beliefs, self.n_members)
 
 
 def _fit_axis(table: Floats, size: int, *, axis: int, fill: float) -> Floats:
@@ -188,6 +194,7 @@ def _unpack(arrays: Mapping[str, NDArray[np.generic]]) -> Folded:
         presence=presence,
         rows=np.asarray(arrays["rows"], np.float32).reshape(f, g, w + 1, k + 1),
         base=np.asarray(arrays["base_table"], np.float32).reshape(f, k + 1),
+        beliefs=np.asarray(arrays.get("beliefs", np.ones((f, f))), np.float32).reshape(f, f),
         n_members=round(1.0 / float(arrays["per_member"])),
     )
 
@@ -203,6 +210,7 @@ def write_folded(folded: Folded, digest: str) -> bytes:
         "pairs": np.moveaxis(np.concatenate([folded.pair, folded.presence]), 0, -1),
         "rows": folded.rows.reshape(f, g * (w + 1), k + 1),
         "base_table": folded.base[:, None],
+        **({"beliefs": folded.beliefs} if (folded.beliefs != 1.0).any() else {}),
     }
     sizes = {"n_values": k, "n_heads": g, "d_head": w, "n_members": folded.n_members}
     return build_model(MOE, CONTRACT[True], arrays, sizes, digest)

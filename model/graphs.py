@@ -59,12 +59,18 @@ ATTENTION = """
   scores_all = Concat<axis = -1>(scores_open, own_score)
   gates_all = Softmax<axis = -1>(scores_all)
   heard = Slice(gates_all, zero_list, minus_one, minus_one)
-  mixed = MatMul(heard, values)
+  {BELIEVE}
+  mixed = MatMul({HEARD}, values)
   mixed_q = Transpose<perm = [2, 0, 1, 3]>(mixed)
   state = Reshape(mixed_q, join_heads)
   gates_sum = ReduceSum<keepdims = 0>(heard, one_list)
   gates = Mul(gates_sum, per_member)
 """
+
+# Where columns are believed more or less than their gates say, (asked, heard).
+BELIEVE = """beliefs_q = Gather<axis = 0>(beliefs, asked)
+  beliefs_s = Gather<axis = 1>(beliefs_q, columns)
+  believed = Mul(heard, beliefs_s)"""
 
 # The linear form: a constant per question plus what each column adds to it.
 MOE = """
@@ -79,7 +85,7 @@ MOE = """
   base = Slice(base_flat, zero_list, minus_one, minus_one)
   point_base = Gather<axis = -1>(base_flat, last)
   values_wide = Unsqueeze(values, two_list)
-  heard_wide = Unsqueeze(heard, at_end)
+  heard_wide = Unsqueeze({HEARD}, at_end)
   weighted = Mul(heard_wide, values_wide)
   weighted_q = Transpose<perm = [2, 0, 3, 1, 4]>(weighted)
   experts = Reshape(weighted_q, join_experts)
@@ -136,11 +142,13 @@ def build_model(
     sizes: Mapping[str, int],
     digest: str,
 ) -> bytes:
-    """A complete model.onnx: ATTENTION, then ``body``, over the given weights."""
+    """A complete model.onnx: ATTENTION, then ``body``, over the given weights, ``beliefs`` among them if need be."""
+    names = {"BELIEVE": BELIEVE, "HEARD": "believed"} if "beliefs" in weights else {"BELIEVE": "", "HEARD": "heard"}
+    nodes = (ATTENTION + body).format(**names)
     given = ", ".join(OUTPUTS[name].format(k=sizes["n_values"]) for name in outputs)
     text = (
         f'<ir_version: {IR_VERSION}, opset_import: ["" : {OPSET}], producer_name: "tabglot">\n'
-        f"answer {SIGNATURE} => ({given}) {{{ATTENTION}{body}}}"
+        f"answer {SIGNATURE} => ({given}) {{{nodes}}}"
     )
     model = onnx.parser.parse_model(text)
     used = {name for node in model.graph.node for name in node.input}

@@ -135,16 +135,22 @@ class Row:
     seen: tuple[int, ...]
     cells: list[float]
 
-    def condition(self, law: NormalLaw, holes: Sequence[int]) -> tuple[Floats, Floats]:
-        """Of dimensions (n,) that the row lacks: what is expected of them, (n,), and what is in doubt, (n, n)."""
+    def condition(self, law: NormalLaw, holes: Sequence[int], beliefs: Floats | None = None) -> tuple[Floats, Floats]:
+        """Of dimensions (n,) that the row lacks: what is expected of them, (n,), and what is in doubt, (n, n).
+        ``beliefs`` (F, F): how far cells of the one feature are believed in what they say of the other.
+        """
         at = np.asarray(holes)
         rows = law.covariance.take(at, 0)
         left = rows.take(at, 1)
         if not self.seen:
             return np.zeros(len(at)), left
-        shared = rows.take(np.asarray(self.seen), 1)  # (n, seen)
+        seen = np.asarray(self.seen)
+        shared = rows.take(seen, 1)  # (n, seen)
         slopes = self.request.solve(law, self.seen, shared.T)
-        return np.asarray(self.cells) @ slopes, left - shared @ slopes
+        left = left - shared @ slopes
+        if beliefs is not None:
+            slopes = slopes * beliefs.take(law.owner.take(at), 0).take(law.owner.take(seen), 1).T
+        return np.asarray(self.cells) @ slopes, left
 
 
 @cache

@@ -40,10 +40,16 @@ MOST_AT_ONCE = 4_000_000
 
 
 class LinearExpert:
-    """A law, ready to be asked. ``lean`` (F, 2): how far its expected value and its logits are followed."""
+    """A law, ready to be asked. ``lean`` (F, 2): how far its expected value and its logits are followed.
+    ``beliefs`` (F, F), of words: how far cells of the second feature are believed in what they say of the first; of a
+    feature with itself, how far what follows from which cells a row has. None: all of them fully.
+    """
 
-    def __init__(self, schema: Schema, law: NormalLaw, lean: Floats | None = None) -> None:
+    def __init__(
+        self, schema: Schema, law: NormalLaw, lean: Floats | None = None, beliefs: Floats | None = None
+    ) -> None:
         self.law = law
+        self.beliefs = beliefs
         self.lean = np.ones((len(schema.features), 2)) if lean is None else lean
         self._n_values = max(feature.n_values for feature in schema.features)
         self._standard = np.zeros((len(schema.features), self._n_values))  # (F, K): knots of numbers, in spreads
@@ -55,15 +61,14 @@ class LinearExpert:
         self._numbers = self._lay_out_numbers([i for i in asked if schema.features[i].is_number])
         words = [i for i in asked if not schema.features[i].is_number]
         self._words = {i: self._lay_out_word(schema.features[i], i) for i in words}
-        self._askable = Askable(law, self._numbers, self._words)
+        self._askable = Askable(law, self._numbers, self._words, beliefs)
         solvers()  # now, not with the first row
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """All there is to keep of it."""
         law = self.law
-        return {
-            "owner": law.owner, "value": law.value, "mean": law.mean, "covariance": law.covariance, "lean": self.lean
-        }  # fmt: skip
+        kept = {"owner": law.owner, "value": law.value, "mean": law.mean, "covariance": law.covariance}
+        return {**kept, "lean": self.lean, **({} if self.beliefs is None else {"beliefs": self.beliefs})}
 
     def _lay_out_numbers(self, asked: list[int]) -> Numbers:
         at = np.full(len(self._standard), -1)
@@ -110,7 +115,7 @@ class LinearExpert:
             self._tell_numbers(told, known, numbers[i : i + step], asked)
         for question, feature in enumerate(asked.tolist()):
             if feature in self._words:
-                self._tell_word(told, known, question, self._words[feature])
+                self._tell_word(told, known, question, feature)
         return told
 
     def _tell_numbers(self, told: Told, known: Known, questions: Indices, asked: Indices) -> None:
@@ -124,12 +129,17 @@ class LinearExpert:
         if told.mean_parts is not None:
             told.mean_parts[:, questions] = known.split(slopes)
 
-    def _tell_word(self, told: Told, known: Known, question: int, word: Word) -> None:
+    def _tell_word(self, told: Told, known: Known, question: int, feature: int) -> None:
         """Answer one question about a word."""
+        word = self._words[feature]
         slopes, precision = condition_word(self.law, known, word.at)
+        believed = 1.0
+        if self.beliefs is not None:
+            slopes = slopes * self.beliefs[feature, self.law.owner[known.request.dims]]
+            believed = self.beliefs.item(feature, feature)
         moved, precision = known.apply(slopes), known.spread(precision)  # (B, w), (B or 1, w, w)
         n_values = len(word.points)
-        base = -0.5 * ((word.points @ (precision - word.usual)) * word.points).sum(axis=-1)  # (B or 1, K)
+        base = -0.5 * believed * ((word.points @ (precision - word.usual)) * word.points).sum(axis=-1)  # (B or 1, K)
         told.logits[:, question, :n_values] = base + moved @ word.points.T
         if told.base is not None and told.parts is not None:
             told.base[:, question, :n_values] = base
@@ -208,9 +218,12 @@ def expert_from_arrays(schema: Schema, arrays: Mapping[str, NDArray[Any]]) -> Li
         or [*zip(owner, value, strict=True)] != _fitting(schema, owner)
     ):
         raise ValueError("its dimensions are not those of the features")
+    beliefs = arrays.get("beliefs")  # bundles of before have none
+    if beliefs is not None and (beliefs.shape != (len(lean), len(lean)) or not (beliefs >= 0.0).all()):
+        raise ValueError("its beliefs were made for other features, or are negative")
     if not np.allclose(covariance, covariance.T) or np.linalg.eigvalsh(covariance)[0] < LEAST_EIGENVALUE:
         raise ValueError("its covariance is not symmetric and positive definite")
-    return LinearExpert(schema, NormalLaw(owner, value, mean, covariance), lean)
+    return LinearExpert(schema, NormalLaw(owner, value, mean, covariance), lean, beliefs)
 
 
 def _fitting(schema: Schema, owner: Indices) -> list[tuple[int, int]]:

@@ -12,10 +12,14 @@ masked cell itself. So training, which masks each column in turn, is the same ca
 ``asked = columns``: S questions in one pass, O(S^2) a row, instead of S passes of O(S^2) each.
 """
 
-from dataclasses import dataclass
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from model.attention import CLOSED, attend, open_gates, rows_last, split_heads
@@ -32,6 +36,8 @@ SHAPE_WIDTH = 1
 FIRST_GATE = -2.0
 FIRST_VALUE = 3.0
 FIRST_KEY = 0.2
+# What is kept for each member and not learnt by gradients.
+OF_MEMBERS = ("looks", "fixed", "reads", "voices", "hears", "doubts")
 
 
 class Answer(NamedTuple):
@@ -82,6 +88,7 @@ class MoeNetwork(nn.Module):
     steadied: Tensor
     voices: Tensor
     doubts: Tensor
+    beliefs: Tensor
 
     def __init__(self, layout: Layout, shape: Shape) -> None:
         super().__init__()
@@ -143,6 +150,9 @@ class MoeNetwork(nn.Module):
         # DEVIATION: how much less the shares of a feature's values count, for each part of the gates that is open: not
         # at all where nothing is observed (training.doubting sets it once all else is learnt).
         self.register_buffer("doubts", torch.zeros(m, n_features))
+        # DEVIATION: how far what each column says of an asked feature is believed (asked, heard), whatever its gate
+        # (training.believing sets it once all else is learnt).
+        self.register_buffer("beliefs", torch.ones(n_features, n_features))
 
     def cell_table(self, columns: Tensor) -> Tensor:
         """What each value looks like as a cell of each column: embedding + encoding, (M, S, K, D)."""
@@ -216,7 +226,10 @@ class MoeNetwork(nn.Module):
         bias = self.pair_bias(columns, asked).unsqueeze(-1) + company.unsqueeze(3)
         # What the masked cell would say alone is taken off, and the feature's own distribution put in
         # its place: with nothing observed the answer is exactly that, whatever was learnt.
-        moved, gates = attend(query, keys, values, own=(own_key, own_value), bias=bias, opened=opened)
+        believed = self.beliefs[asked][:, columns] if self.believes else None
+        moved, gates = attend(
+            query, keys, values, own=(own_key, own_value), bias=bias, opened=opened, believed=believed
+        )
         out = self.head_rows(asked) @ moved  # (M, Q, K + 1, B)
         logits = out[:, :, :-1] + self.layout.log_shares.index_select(1, asked).unsqueeze(-1)
         if self.doubts.any():
@@ -224,6 +237,26 @@ class MoeNetwork(nn.Module):
             logits = logits + self.doubt_rows(asked).unsqueeze(-1) * heard
         real = self.layout.real[asked].unsqueeze(-1)
         return Answer(logits.masked_fill(~real, CLOSED), out[:, :, -1], gates)
+
+    def pick(self, members: Sequence[int]) -> "MoeNetwork":
+        """The network of some members alone."""
+        some = copy.deepcopy(self)
+        some.shape = replace(self.shape, n_members=len(members))
+        for weight in some.parameters():
+            weight.data = weight.data[list(members)]
+        for name in OF_MEMBERS:
+            setattr(some, name, getattr(self, name)[list(members)])
+        return some
+
+    def mean_lean(self) -> NDArray[np.float64]:
+        """How far the members follow a linear expert, on the mean, (F, 2)."""
+        lean: NDArray[np.float64] = (self.hears * self.lean.detach()).mean(0).double().cpu().numpy()
+        return lean
+
+    @property
+    def believes(self) -> bool:
+        """Whether some columns are believed more or less than they were in the fit."""
+        return bool((self.beliefs != 1.0).any())
 
     def follow(self, answer: Answer, asked: Tensor, mean: Tensor, logits: Tensor) -> Answer:
         """The answer with what a linear expert says added: to the point (M, Q, B), to the logits (M, Q, K, B)."""

@@ -45,16 +45,18 @@ class Word:
     def __post_init__(self) -> None:
         object.__setattr__(self, "usual_bends", ((self.points @ self.usual) * self.points).sum(axis=-1))
 
-    def say(self, expected: Floats, left: Floats) -> Floats:
-        """The logits (K,) for one row: its dimensions are expected there (w,), that much in doubt (w, w)."""
+    def say(self, expected: Floats, left: Floats, believed: float = 1.0) -> Floats:
+        """The logits (K,) for one row: its dimensions are expected there (w,), that much in doubt (w, w).
+        ``believed``: how far what follows from which cells there are, whatever they hold.
+        """
         if len(expected) == 1:
             points, precision = self.points[:, 0], 1.0 / (left.item() + LEAST_VARIANCE)
-            bend = 0.5 * (precision - self.usual.item())
+            bend = 0.5 * believed * (precision - self.usual.item())
             return np.asarray(points * (precision * expected.item() - bend * points))
         doubt = left + LEAST_VARIANCE * np.eye(len(left))
         drawn = solvers().dposv(doubt, self.points.T)[1]  # (w, K)
         bends = (self.points.T * drawn).sum(axis=0) - self.usual_bends
-        return np.asarray(expected @ drawn - 0.5 * bends)
+        return np.asarray(expected @ drawn - 0.5 * believed * bends)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,24 +78,25 @@ def log_t(at: Floats, mean: Floats | float, variance: Floats | float) -> Floats:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Askable:
-    """The features that a law may be asked for."""
+    """The features that a law may be asked for; ``beliefs`` as of ``model.linear.LinearExpert``, if there are any."""
 
     law: NormalLaw
     numbers: Numbers
     words: Mapping[int, Word]
+    beliefs: Floats | None = None
 
     def tell_holes(self, told: Told, row: Row, asked: Indices, *, means_only: bool) -> bool:
         """Answer for features that a single row lacks, numbers and words in one: the calls are dear, not the sums.
         ``means_only``: of numbers no more is said than what is expected. False if the row has one of them.
         """
         numbers = [(q, at) for q, at in enumerate(self.numbers.at[asked].tolist()) if at >= 0]
-        words = [(q, self.words[feature]) for q, feature in enumerate(asked.tolist()) if feature in self.words]
+        words = [(q, f, self.words[f]) for q, f in enumerate(asked.tolist()) if f in self.words]
         dims = [at for _, at in numbers]
-        for _, word in words:
+        for _, _, word in words:
             dims += range(word.at.start, word.at.stop)
         if not dims or not set(dims).isdisjoint(row.seen):
             return not dims
-        expected, left = row.condition(self.law, dims)
+        expected, left = row.condition(self.law, dims, self.beliefs if words else None)
         n = len(numbers)
         if numbers:
             questions = [q for q, _ in numbers]
@@ -102,8 +105,10 @@ class Askable:
                 which, variance = asked[questions], left.diagonal()[:n] + LEAST_VARIANCE
                 logits = log_t(self.numbers.points[which], expected[:n, None], variance[:, None])
                 told.logits[0, questions] = logits - self.numbers.usual[which]
-        for question, word in words:
+        for question, feature, word in words:
             block = slice(n, n + len(word.usual))
-            told.logits[0, question, : len(word.points)] = word.say(expected[block], left[block, block])
+            believed = 1.0 if self.beliefs is None else self.beliefs.item(feature, feature)
+            said = word.say(expected[block], left[block, block], believed)
+            told.logits[0, question, : len(word.points)] = said
             n = block.stop
         return True

@@ -11,9 +11,10 @@ from model.bundle import Bundle, write_bundle
 from model.export import check_parity, export_onnx
 from model.network import MoeNetwork
 from model.runtime import Predictor
+from training.believing import believe, find_beliefs
 from training.calibrating import calibrate
 from training.fit import Fitted, Network
-from training.left_out import tell_held_out, tell_in_turn
+from training.left_out import Teller, sizes_of, tell_in_turn
 from training.linking import link_tables
 from training.parallel import n_cores
 from training.report import Score, score_tables
@@ -24,37 +25,56 @@ PARITY_ROWS = 64
 
 
 def bundle_fitted(fitted: Fitted, dataset: Dataset, out: Path, *, force: bool = False) -> tuple[Bundle, list[Score]]:
-    """Export, check and score a fitted network, then write its bundle."""
-    network, schema = fitted.network, dataset.schema
-    content = export_onnx(network, schema.digest())
-    check_parity(network, content, [(t.columns, t.positions[:PARITY_ROWS]) for t in dataset.tables])
+    """Export, check, score and calibrate a fitted network, then write its bundle."""
+    facts = _facts(fitted, dataset)
     # What the network keeps of a feature serves its answers; what features have in common is found by itself.
     linking, encodings = link_tables(dataset)
-    facts = _facts(fitted, dataset)
-    draft = Bundle(facts, schema, content, encodings, fitted.expert)
-    predictor = Predictor(draft, threads=n_cores())
-    tell = tell_in_turn(fitted) if dataset.is_folded else tell_held_out(predictor)
-    scores = score_tables(tell, dataset)  # before it is calibrated on the same rows
-    if not dataset.is_folded:
-        tell = tell_held_out(_set_doubts_aside(predictor, network))
-    calibration = calibrate(tell, dataset, seed=fitted.seed) if draft.is_additive else None
+    draft = Bundle(facts, dataset.schema, _export(fitted.network, dataset), encodings, fitted.expert)
+    teller = _find_teller(draft, fitted, dataset)
+    scores = score_tables(teller, dataset)  # before it is calibrated on the same rows
     facts["metrics"] = [score.to_json() for score in scores]
+    final = _calibrate(draft, fitted, dataset, teller) if draft.is_additive else draft
     bundle = write_bundle(
         out,
         facts=facts,
-        schema=schema,
-        network=content,
+        schema=dataset.schema,
+        network=final.network,
         encodings=encodings,
-        expert=fitted.expert,
-        calibration=calibration,
+        expert=final.expert,
+        calibration=final.calibration,
         linking=linking,
         replace=force,
     )
     return bundle, scores
 
 
+def _export(network: Network, dataset: Dataset) -> bytes:
+    """The content of model.onnx, held against the network itself."""
+    content = export_onnx(network, dataset.schema.digest())
+    check_parity(network, content, [(t.columns, t.positions[:PARITY_ROWS]) for t in dataset.tables])
+    return content
+
+
+def _find_teller(draft: Bundle, fitted: Fitted, dataset: Dataset) -> Teller:
+    """Who tells of rows without having learnt from them."""
+    return tell_in_turn(draft, fitted) if dataset.is_folded else Teller([Predictor(draft, threads=n_cores())])
+
+
+def _calibrate(draft: Bundle, fitted: Fitted, dataset: Dataset, teller: Teller) -> Bundle:
+    """The bundle with what left-out rows say of its probabilities and intervals, and of what columns say of words."""
+    network, expert, content = fitted.network, fitted.expert, draft.network
+    assert isinstance(network, MoeNetwork)
+    if network.doubts.any():  # left-out rows have all shares, and would temper what columns say to make up for a doubt
+        teller = Teller([_set_doubts_aside(draft, network)])
+    calibration = calibrate(teller, dataset, seed=fitted.seed)
+    beliefs = None if calibration is None else find_beliefs(teller, dataset, calibration, seed=fitted.seed)
+    if calibration is not None and beliefs is not None:
+        expert, calibration = believe(network, expert, calibration, beliefs, dataset)
+        content = _export(network, dataset)
+    return replace(draft, network=content, expert=expert, calibration=calibration)
+
+
 def _facts(fitted: Fitted, dataset: Dataset) -> dict[str, Any]:
-    shape = fitted.settings.shape
     return {
         "name": dataset.name,
         "created": _now(),
@@ -62,7 +82,7 @@ def _facts(fitted: Fitted, dataset: Dataset) -> dict[str, Any]:
         "preset": fitted.settings.preset,
         "target": dataset.target,
         "additive": isinstance(fitted.network, MoeNetwork),
-        "network": {"heads": shape.n_heads * shape.n_members, "width": shape.d_model, "members": shape.n_members},
+        "network": sizes_of(fitted.network),
         "training": {
             "rows": dataset.n_rows,
             "folds": N_FOLDS if dataset.is_folded else 0,
@@ -85,16 +105,11 @@ def _tell_members(fitted: Fitted, dataset: Dataset, buffer: str, usual: float) -
     return {feature.name: held for feature, held in columns if any(value != usual for value in held)}
 
 
-def _set_doubts_aside(predictor: Predictor, network: Network) -> Predictor:
-    """The predictor of a network that believes all shares: held-out rows have them, and would temper what columns say
-    to make up for a doubt.
-    """
-    if not isinstance(network, MoeNetwork) or not network.doubts.any():
-        return predictor
+def _set_doubts_aside(draft: Bundle, network: MoeNetwork) -> Predictor:
+    """The predictor of a network that believes all shares."""
     sure = copy.deepcopy(network)
     sure.doubts.zero_()
-    bundle = predictor.bundle
-    return Predictor(replace(bundle, network=export_onnx(sure, bundle.schema.digest())), threads=n_cores())
+    return Predictor(replace(draft, network=export_onnx(sure, draft.schema.digest())), threads=n_cores())
 
 
 def _now() -> str:

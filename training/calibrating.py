@@ -14,12 +14,10 @@ from model import codec
 from model.answers import softmax
 from model.calibration import GROUPS, LEVELS, Calibration, log_shares_of
 from model.schema import Feature, Schema
-from training.left_out import Teller
+from training.left_out import MOST_HIDDEN, Teller, hide_more
 from training.tables import Dataset, FitTable
 
 Floats = NDArray[np.float64]
-# Each row is asked as it is and with a share of its cells hidden, up to these.
-MOST_HIDDEN = (0.0, 0.6, 0.9)
 FACTORS = np.geomspace(0.1, 2.5, 40)
 # What all features say together counts as so many rows beside a feature's own.
 POOLED_ROWS = 30.0
@@ -43,8 +41,8 @@ class _Asked:
     observed: Floats
 
 
-def calibrate(tell: Teller, dataset: Dataset, *, seed: int = 0) -> Calibration | None:
-    """Calibrate on the rows left out; None without any. Who ``tell``s must not be calibrated yet."""
+def calibrate(teller: Teller, dataset: Dataset, *, seed: int = 0) -> Calibration | None:
+    """Calibrate on the rows left out; None without any. Those who tell must not be calibrated yet."""
     schema = dataset.schema
     company = dataset.company()
     usual = np.maximum((company * (1.0 - np.eye(len(company)))).sum(axis=1), 1.0).astype(np.float64)
@@ -52,7 +50,7 @@ def calibrate(tell: Teller, dataset: Dataset, *, seed: int = 0) -> Calibration |
     rng = np.random.default_rng(seed)
     for table in dataset.tables:
         for most in MOST_HIDDEN:
-            for index, cells in _ask_left_out(tell, schema, table, usual, _hide(table, most, rng)):
+            for index, cells in _ask_left_out(teller, schema, table, usual, hide_more(table, most, rng)):
                 asked.setdefault(index, []).append(cells)
     if not asked:
         return None
@@ -68,21 +66,15 @@ def calibrate(tell: Teller, dataset: Dataset, *, seed: int = 0) -> Calibration |
     return Calibration(temper, usual, parts, spreads, log_shares, _fit_narrow(numbers, schema.features))
 
 
-def _hide(table: FitTable, most: float, rng: np.random.Generator) -> codec.Positions:
-    held = table.positions[table.left_out]
-    hidden = rng.random(held.shape) < most * rng.random((len(held), 1))
-    return np.where(hidden, np.float32(np.nan), held)
-
-
 def _ask_left_out(
-    tell: Teller, schema: Schema, table: FitTable, usual: Floats, seen: codec.Positions
+    teller: Teller, schema: Schema, table: FitTable, usual: Floats, seen: codec.Positions
 ) -> Iterator[tuple[int, _Asked]]:
     """Each column of the table that has known cells, all asked from what is seen of the others."""
     if len(seen) == 0:
         return
     known = ~np.isnan(seen)
     n_seen = known.sum(axis=1)
-    for told in tell(table, seen):
+    for told in teller.tell(table, seen):
         index = int(table.columns[told.column])
         truth = table.truth[told.rows, told.column]
         # Words never seen in training (-1) cannot be told; any number can.

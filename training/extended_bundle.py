@@ -16,7 +16,7 @@ from model.schema import Schema
 from training.calibrating import calibrate
 from training.extending import Extended
 from training.joining import Joined
-from training.left_out import tell_held_out
+from training.left_out import Teller
 from training.linking import link_one_more
 from training.parallel import n_cores
 from training.report import Score, score_tables
@@ -38,9 +38,9 @@ def bundle_extended(
     before = merge_calibrations(old.calibration, None, joined.schema, n_old=joined.n_old)
     draft = Bundle(facts, joined.schema, extended.network, encodings, extended.expert, before)
     predictor = Predictor(draft, threads=n_cores())
-    tell = tell_held_out(predictor)
-    scores = score_tables(tell, dataset)
-    found = calibrate(tell, dataset, seed=seed)
+    teller = Teller([predictor])
+    scores = score_tables(teller, dataset)
+    found = calibrate(teller, dataset, seed=seed)
     calibration = merge_calibrations(old.calibration, found, joined.schema, n_old=joined.n_old)
     facts["metrics"] = [*facts.get("metrics", ()), *(score.to_json() for score in scores)]
     facts["extended"] = [*facts.get("extended", ()), _say_added(joined, seed)]

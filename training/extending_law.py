@@ -36,7 +36,10 @@ def extend_expert(
     rows = wide.coordinates(table.columns, table.positions[pool[:MOST_ROWS]])  # (N, D)
     mean, covariance = _extend_law(law, rows, prior_rows_of(dimensions[1], target))
     lean = np.concatenate([expert.lean, _lean_of_new(expert.lean, joined)])
-    return LinearExpert(joined.schema, NormalLaw(*dimensions, mean, covariance), lean)
+    beliefs = None if expert.beliefs is None else np.ones((len(lean), len(lean)))
+    if beliefs is not None:  # new columns are learnt as they will be heard
+        beliefs[:n_old, :n_old] = expert.beliefs
+    return LinearExpert(joined.schema, NormalLaw(*dimensions, mean, covariance), lean, beliefs)
 
 
 def _extend_law(law: NormalLaw, rows: Floats, prior_rows: Floats) -> tuple[Floats, Floats]:

@@ -62,8 +62,7 @@ class Fitted:
     def keep_lean(self) -> None:
         """Tell the expert how far the members have learnt to follow it."""
         if self.expert is not None and isinstance(self.network, MoeNetwork):
-            lean = self.network.hears * self.network.lean.detach()
-            self.expert.lean = lean.mean(0).double().cpu().numpy()
+            self.expert.lean = self.network.mean_lean()
 
 
 @dataclass(slots=True)

@@ -1,29 +1,31 @@
 """What is said of rows by somebody who has not learnt from them: of rows held out for good by the whole model, of rows
 left out in turn by the members, and the law, that did without them.
 
-Axis letters: N rows left out, B rows of a piece, S columns, K values, G folds, M members.
+Axis letters: N rows left out, n some of them, S columns, K values.
 """
 
-from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
+from model.bundle import Bundle
 from model.codec import Positions
-from model.network import Answer, MoeNetwork
+from model.export import export_onnx
+from model.linear import LinearExpert
+from model.network import MoeNetwork
 from model.requests import Cells
 from model.runtime import Predictor
 from training.fit import Fitted, Network, folds_of_members
-from training.hearing import Heard, hear
-from training.joint_normal import Council
+from training.parallel import n_cores
 from training.tables import N_FOLDS, FitTable
 
 Floats = NDArray[np.float64]
-# Rows are asked about in pieces of about this many gates.
-MOST_GATES = 20_000_000
+Rows = NDArray[np.int64]
+# Each row is asked as it is and with a share of its cells hidden, up to these.
+MOST_HIDDEN = (0.0, 0.6, 0.9)
 
 
 class Told(NamedTuple):
@@ -32,80 +34,81 @@ class Told(NamedTuple):
     """
 
     column: int
-    rows: NDArray[np.int64]
+    rows: Rows
     logits: Floats
     point: Floats
 
 
-# Asked about a table, with what may be seen of its left-out rows, (N, S).
-Teller = Callable[[FitTable, Positions], Iterator[Told]]
+@dataclass(frozen=True, slots=True, eq=False)
+class Teller:
+    """Those who tell: of rows in a fold the one that has not learnt from it; where there is a single one, of all."""
 
+    predictors: Sequence[Predictor]
 
-def tell_held_out(predictor: Predictor) -> Teller:
-    """The whole model tells: nothing of it has learnt from the rows."""
-
-    def tell(table: FitTable, seen: Positions) -> Iterator[Told]:
-        for j, index in enumerate(table.columns.tolist()):
-            rows = _known(table, j)
+    def tell(self, table: FitTable, seen: Positions) -> Iterator[Told]:
+        """Every column that has known cells, from what is ``seen`` of the left-out rows (N, S) beside it."""
+        for j in range(len(table.columns)):
+            rows = known_rows(table, j)
             if len(rows):
-                outputs = predictor.ask(Cells.of(table.columns, seen[rows]), [index])
-                logits = outputs["logits"][:, 0, : predictor.schema.features[index].n_values]
-                yield Told(j, rows, logits.astype(np.float64), outputs["point"][:, 0].astype(np.float64))
+                outputs = self._ask(table, seen, j, rows, ("logits", "point"))
+                yield Told(j, rows, outputs["logits"], outputs["point"])
 
-    return tell
+    def explain(self, table: FitTable, seen: Positions, column: int, rows: Rows) -> tuple[Floats, Floats]:
+        """What is said of a word before any column is heard, (n, K), and what each column adds, (n, S, K)."""
+        outputs = self._ask(table, seen, column, rows, ("base", "contributions"))
+        return outputs["base"], outputs["contributions"]
+
+    def _ask(
+        self, table: FitTable, seen: Positions, column: int, rows: Rows, names: Sequence[str]
+    ) -> dict[str, Floats]:
+        index = int(table.columns[column])
+        fold = np.zeros_like(rows) if len(self.predictors) == 1 or table.fold is None else table.fold[rows]
+        found: dict[str, Floats] = {}
+        for number, predictor in enumerate(self.predictors):
+            some = np.flatnonzero(fold == number)
+            if len(some) == 0:
+                continue
+            outputs = predictor.ask(Cells.of(table.columns, seen[rows[some]]), [index], explain="base" in names)
+            n_values = predictor.schema.features[index].n_values
+            for name in names:
+                part = outputs[name][:, 0] if name == "point" else outputs[name][:, 0, ..., :n_values]
+                found.setdefault(name, np.empty((len(rows), *part.shape[1:])))[some] = part
+        return found
 
 
-def tell_in_turn(fitted: Fitted) -> Teller:
-    """Of each row those members tell that have not learnt from its fold. They are some of those that will answer:
-    what is found so is, if anything, worse than what is served.
-    """
-
-    def tell(table: FitTable, seen: Positions) -> Iterator[Told]:
-        logits, point = _ask_members(fitted.network, fitted.council, table, seen)
-        real = fitted.network.layout.real.sum(1).tolist()
-        for j, index in enumerate(table.columns.tolist()):
-            rows = _known(table, j)
-            if len(rows):
-                yield Told(j, rows, logits[rows, j, : real[index]], point[rows, j])
-
-    return tell
-
-
-def _known(table: FitTable, column: int) -> NDArray[np.int64]:
+def known_rows(table: FitTable, column: int) -> Rows:
+    """The left-out rows whose cell is known, (n,)."""
     return np.flatnonzero(~np.isnan(table.truth[:, column]))
 
 
-def _ask_members(network: Network, council: Council | None, table: FitTable, seen: Positions) -> tuple[Floats, Floats]:
-    """Every cell from what is seen of the others in its row: logits (N, S, K) and expected values (N, S)."""
-    assert table.fold is not None
-    folds = [np.flatnonzero(table.fold == fold) for fold in range(N_FOLDS)]
-    shape = (*seen.shape, network.layout.word.shape[1])
-    logits, point = np.zeros(shape), np.zeros(shape[:2])
-    n_gates = network.shape.n_members * network.shape.n_heads * len(table.columns) ** 2
-    step = max(1, MOST_GATES // n_gates)
-    for i in range(0, max(map(len, folds)), step):
-        pieces = [rows[i : i + step] for rows in folds]
-        n_rows = max(map(len, pieces))
-        # Folds differ by a row: an empty one stands where there is none, and is not looked at.
-        cells = np.full((N_FOLDS, n_rows, seen.shape[1]), np.nan, dtype=np.float32)
-        for fold, rows in enumerate(pieces):
-            cells[fold, : len(rows)] = seen[rows]
-        answer = _ask_folds(network, council, torch.from_numpy(table.columns), torch.from_numpy(cells))
-        for fold, rows in enumerate(pieces):
-            logits[rows] = answer.logits[fold, :, :, : len(rows)].permute(2, 0, 1).cpu().numpy()
-            point[rows] = answer.point[fold, :, : len(rows)].T.cpu().numpy()
-    return logits, point
+def hide_more(table: FitTable, most: float, rng: np.random.Generator) -> Positions:
+    """The left-out rows, (N, S), each with a share of its cells hidden."""
+    rows = table.positions[table.left_out]
+    hidden = rng.random(rows.shape) < most * rng.random((len(rows), 1))
+    return np.where(hidden, np.float32(np.nan), rows)
 
 
-@torch.no_grad()
-def _ask_folds(network: Network, council: Council | None, columns: Tensor, cells: Tensor) -> Answer:
-    """Rows of each fold (G, B, S), asked of the members that learn nothing from it; their mean, G in the place of M."""
-    device = network.layout.word.device
-    columns, cells = columns.to(device), cells.to(device)
-    own = torch.from_numpy(folds_of_members(network.shape.n_members)).to(device)
-    answer: Answer = network(columns, cells[own], columns)
-    if council is not None and isinstance(network, MoeNetwork):
-        heard = [hear(law, columns, cells[fold : fold + 1], columns) for fold, law in enumerate(council.fold_experts)]
-        mean, logits = (torch.cat(parts)[own] for parts in zip(*(one for one in heard if one), strict=True))
-        answer = network.follow(answer, columns, *Heard(mean, logits))
-    return Answer(*(torch.stack([part[own == fold].mean(0) for fold in range(N_FOLDS)]) for part in answer))
+def tell_in_turn(draft: Bundle, fitted: Fitted) -> Teller:
+    """Of each row those members tell that have not learnt from its fold. They are some of those that will answer:
+    what is found so is, if anything, worse than what is served. ``draft``: the bundle of all members.
+    """
+    assert isinstance(fitted.network, MoeNetwork)
+    own = folds_of_members(fitted.network.shape.n_members)
+    every = range(N_FOLDS)
+    return Teller([_open_fold(draft, fitted, fold, np.flatnonzero(own == fold).tolist()) for fold in every])
+
+
+def _open_fold(draft: Bundle, fitted: Fitted, fold: int, members: list[int]) -> Predictor:
+    assert isinstance(fitted.network, MoeNetwork)
+    network, expert = fitted.network.pick(members), None
+    if fitted.council is not None:
+        expert = LinearExpert(draft.schema, fitted.council.fold_experts[fold].law, network.mean_lean())
+    content = export_onnx(network, draft.schema.digest())
+    manifest = {**draft.manifest, "network": sizes_of(network)}
+    return Predictor(replace(draft, manifest=manifest, network=content, expert=expert), threads=n_cores())
+
+
+def sizes_of(network: Network) -> dict[str, Any]:
+    """How large a network is, as the manifest has it."""
+    shape = network.shape
+    return {"heads": shape.n_heads * shape.n_members, "width": shape.d_model, "members": shape.n_members}

@@ -37,15 +37,15 @@ class Score:
         return asdict(self)
 
 
-def score_tables(tell: Teller, dataset: Dataset) -> list[Score]:
+def score_tables(teller: Teller, dataset: Dataset) -> list[Score]:
     """Score every column of every table on the rows that were left out of it."""
     tables = [table for table in dataset.tables if len(table.truth)]
-    return [score for table in tables for score in _score_table(tell, dataset.schema, table)]
+    return [score for table in tables for score in _score_table(teller, dataset.schema, table)]
 
 
-def _score_table(tell: Teller, schema: Schema, table: FitTable) -> Iterable[Score]:
+def _score_table(teller: Teller, schema: Schema, table: FitTable) -> Iterable[Score]:
     links = {link.feature: link for link in schema.by_table[table.name].links}
-    for told in tell(table, table.positions[table.left_out]):
+    for told in teller.tell(table, table.positions[table.left_out]):
         feature = schema.features[table.columns[told.column]]
         training = table.positions[~table.held_out, told.column]
         training = training[~np.isnan(training)]
