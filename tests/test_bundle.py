@@ -71,8 +71,8 @@ def test_a_torn_bundle_is_refused(copy, name):
 
 
 def test_a_newer_format_says_update(copy):
-    edit(copy, format=3)
-    with pytest.raises(BundleError, match="format 3 is newer than 2"):
+    edit(copy, format=4)
+    with pytest.raises(BundleError, match="format 4 is newer than 3"):
         read_bundle(copy)
 
 

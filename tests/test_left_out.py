@@ -11,11 +11,12 @@ from model.bundle import Bundle
 from tests.conftest import run_training
 from training.bundling import _export, _facts
 from training.family import Family, TableSpec, family_of_paths
-from training.fit import Fitted, _split, fit_network, folds_of_members
+from training.fit import Fitted, _split, fit_network
+from training.folds import N_FOLDS, N_LAWS, count_groups, group_members, group_rows
 from training.hearing import answer_with
 from training.left_out import Teller, tell_in_turn
 from training.settings import choose_settings
-from training.tables import MOST_FOLDED_ROWS, N_FOLDS, Dataset, load_family
+from training.tables import MOST_FOLDED_ROWS, Dataset, load_family
 
 
 def write_table(path: Path, n_rows: int, *, n_empty: int = 0, seed: int = 0) -> Path:
@@ -57,7 +58,7 @@ def test_rows_are_dealt_evenly_and_none_is_held_out(folded):
     (table,) = folded.tables
     assert folded.is_folded
     assert not table.held_out.any()
-    assert sorted(np.bincount(table.fold)) == [50, 50, 51, 51]
+    assert sorted(np.bincount(table.fold)) == [25] * 6 + [26] * 2
     assert len(table.truth) == len(table.positions)
 
 
@@ -65,7 +66,7 @@ def test_rows_that_know_nothing_leave_no_fold_without_the_others(tmp_path):
     dataset = load_family(family_of_paths([write_table(tmp_path / "t.csv", 40, n_empty=28)]), in_turn=True)
     (table,) = dataset.tables
     known = ~np.isnan(table.positions).all(axis=1)
-    assert np.bincount(table.fold[known]).tolist() == [3, 3, 3, 3]
+    assert sorted(np.bincount(table.fold[known])) == [1] * 4 + [2] * 4
 
 
 @pytest.mark.parametrize("why", ["a target is named", "rows are many", "nobody asked"])
@@ -84,43 +85,54 @@ def test_a_member_learns_nothing_from_its_fold_and_is_checked_by_it(folded):
     settings = choose_settings("moe", folded.n_rows, folded.n_cells)
     n_members = settings.shape.n_members
     splits = _split(table, settings, n_members, seed=0)
-    for (training, validation), fold in zip(splits, folds_of_members(n_members), strict=True):
-        assert (table.fold[training] != fold).all()
-        assert (table.fold[validation] == fold).all()
+    group = group_rows(table.fold, count_groups(n_members))
+    for (training, validation), own in zip(splits, group_members(n_members), strict=True):
+        assert (group[training] != own).all()
+        assert (group[validation] == own).all()
     assert len(np.unique(np.concatenate([training for training, _ in splits]))) == len(table.positions)
 
 
 @pytest.mark.parametrize("n_members", [4, 8, 16])
-def test_every_fold_has_its_members_and_where_there_are_two_one_of_each_kind(n_members):
-    folds = folds_of_members(n_members)
-    assert np.bincount(folds).tolist() == [n_members // N_FOLDS] * N_FOLDS
-    if n_members > N_FOLDS:
-        assert all({int(m) % 2 for m in np.flatnonzero(folds == fold)} == {0, 1} for fold in range(N_FOLDS))
+def test_every_group_has_its_members_and_where_there_are_two_one_of_each_kind(n_members):
+    groups, n_groups = group_members(n_members), count_groups(n_members)
+    assert np.bincount(groups).tolist() == [n_members // n_groups] * n_groups
+    if n_members > n_groups:
+        assert all({int(m) % 2 for m in np.flatnonzero(groups == group)} == {0, 1} for group in range(n_groups))
+
+
+@pytest.mark.parametrize("n_members", [4, 8, 16])
+def test_a_law_has_seen_no_row_of_the_group_whose_members_it_tells(n_members):
+    fold, n_groups = np.arange(N_FOLDS), count_groups(n_members)
+    for group in range(n_groups):
+        laws = set(group_rows(fold[group_rows(fold, n_groups) == group], N_LAWS).tolist())
+        assert laws == {group * N_LAWS // n_groups}
 
 
 def test_a_row_is_told_of_by_the_members_and_the_law_that_have_not_seen_it(folded, fitted, teller):
     (table,) = folded.tables
-    columns, own = torch.from_numpy(table.columns), folds_of_members(fitted.settings.shape.n_members)
+    columns, n_members = torch.from_numpy(table.columns), fitted.settings.shape.n_members
+    own, n_groups = group_members(n_members), count_groups(n_members)
     said = {told.column: told for told in teller.tell(table, table.positions)}
     assert set(said) == set(range(4))
     for row in (0, 1, 7, 100, 201):
-        fold = table.fold[row]
+        group = group_rows(table.fold[row], n_groups)
+        law = fitted.council.fold_experts[group_rows(table.fold[row], N_LAWS)]
         alone = torch.from_numpy(table.positions[row]).expand(len(own), 1, -1)
         with torch.no_grad():
-            answer = answer_with(fitted.network, fitted.council.fold_experts[fold], columns, alone, columns)
+            answer = answer_with(fitted.network, law, columns, alone, columns)
         for j, told in said.items():
             if np.isnan(table.truth[row, j]):
                 assert row not in told.rows
                 continue
             (at,) = np.flatnonzero(told.rows == row)
             n_values = folded.schema.features[table.columns[j]].n_values
-            logits = answer.logits[own == fold, j, :n_values, 0].mean(0).numpy()
+            logits = answer.logits[own == group, j, :n_values, 0].mean(0).numpy()
             assert told.logits[at] == pytest.approx(logits, abs=1e-4)
-            assert told.point[at] == pytest.approx(float(answer.point[own == fold, j, 0].mean()), abs=1e-4)
+            assert told.point[at] == pytest.approx(float(answer.point[own == group, j, 0].mean()), abs=1e-4)
 
 
 def test_the_laws_of_folds_are_those_of_the_members(folded, fitted):
-    np.testing.assert_array_equal(fitted.council.folds[0], folded.tables[0].fold)
+    np.testing.assert_array_equal(fitted.council.folds[0], group_rows(folded.tables[0].fold, N_LAWS))
 
 
 def test_what_columns_add_to_a_word_adds_up_to_what_is_said_of_it(folded, teller):

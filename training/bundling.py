@@ -14,11 +14,12 @@ from model.runtime import Predictor
 from training.believing import believe, find_beliefs
 from training.calibrating import calibrate
 from training.fit import Fitted, Network
+from training.folds import count_groups
 from training.left_out import Teller, sizes_of, tell_in_turn
 from training.linking import link_tables
 from training.parallel import n_cores
 from training.report import Score, score_tables
-from training.tables import N_FOLDS, Dataset
+from training.tables import Dataset
 
 # Rows of each table on which torch and onnxruntime must agree before a bundle is written.
 PARITY_ROWS = 64
@@ -85,7 +86,7 @@ def _facts(fitted: Fitted, dataset: Dataset) -> dict[str, Any]:
         "network": sizes_of(fitted.network),
         "training": {
             "rows": dataset.n_rows,
-            "folds": N_FOLDS if dataset.is_folded else 0,
+            "folds": count_groups(fitted.network.shape.n_members) if dataset.is_folded else 0,
             "settings": asdict(fitted.settings),
             "steps": fitted.checks[-1].step,
             "validation": min(check.score for check in fitted.checks),

@@ -15,6 +15,7 @@ from model.network import MoeNetwork
 from model.paper import PaperNetwork
 from training.dealing import Deck
 from training.doubting import doubt_shares
+from training.folds import count_groups, group_members, group_rows
 from training.hearing import Heard, answer_with, hear_apart
 from training.joint_normal import Council, fit_council
 from training.keeping import Average, Keeper
@@ -22,7 +23,7 @@ from training.objective import cell_losses, hide_cells, member_losses, trivial_a
 from training.pacing import decay_groups, pace
 from training.parallel import Team
 from training.settings import NETWORKS, FitSettings
-from training.tables import N_FOLDS, Dataset, FitTable
+from training.tables import Dataset, FitTable
 
 Network = MoeNetwork | PaperNetwork
 
@@ -227,17 +228,10 @@ def _split(
         # Member m is checked by the m-th stretch of the shuffled rows and trains on all the others.
         rolled = [np.roll(pool, -m * n_validation) for m in range(n_members)]
         return [(rows[n_validation:], rows[:n_validation]) for rows in rolled]
-    fold = table.fold[pool]
-    splits = [(pool[fold != own], pool[fold == own][:most]) for own in folds_of_members(n_members)]
-    # In a table of few rows that know anything a fold may have none of them.
+    group = group_rows(table.fold[pool], count_groups(n_members))
+    splits = [(pool[group != own], pool[group == own][:most]) for own in group_members(n_members)]
+    # In a table of few rows that know anything a group may have none of them.
     return [(training, validation if len(validation) else pool[:1]) for training, validation in splits]
-
-
-def folds_of_members(n_members: int) -> NDArray[np.int64]:
-    """Which fold each member learns nothing from, (M,): in each, members whose gates look at values and members whose
-    gates do not, if there are enough.
-    """
-    return np.arange(n_members) // min(2, n_members // N_FOLDS) % N_FOLDS
 
 
 def _pool(table: FitTable, seed: int) -> NDArray[np.int64]:

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from model.law import MOST_PATTERNS, Indices, NormalLaw, dimensions_of, invert_seen
 from model.linear import ASKED_KINDS, LinearExpert
-from training.tables import N_FOLDS, Dataset, FitTable
+from training.folds import N_LAWS, group_rows
+from training.tables import Dataset, FitTable
 
 Floats = NDArray[np.float64]
 # Beyond so many dimensions the law costs more than it brings; so many rows teach it all it can learn.
@@ -48,9 +49,10 @@ def fit_council(dataset: Dataset, seed: int = 0) -> Council | None:
     if not any(feature.kind in ASKED_KINDS for feature in dataset.schema.features):
         return None
     every = NormalLaw.standard(*dimensions_of(dataset.schema, MOST_DIMENSIONS))
-    n_folds = N_FOLDS if dataset.target is None and _count_rows(dataset) <= MOST_ROWS else 1
+    n_folds = N_LAWS if dataset.target is None and _count_rows(dataset) <= MOST_ROWS else 1
     folds = [
-        _deal(table, n_folds, seed + i) if table.fold is None else table.fold for i, table in enumerate(dataset.tables)
+        _deal(table, n_folds, seed + i) if table.fold is None else group_rows(table.fold, n_folds)
+        for i, table in enumerate(dataset.tables)
     ]
     rows, fold_of = _gather(dataset, LinearExpert(dataset.schema, every), folds, seed)
     kept = ~np.isin(every.owner, every.owner[_differ(rows)])

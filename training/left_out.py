@@ -14,13 +14,15 @@ from numpy.typing import NDArray
 from model.bundle import Bundle
 from model.codec import Positions
 from model.export import export_onnx
+from model.law import NormalLaw
 from model.linear import LinearExpert
 from model.network import MoeNetwork
 from model.requests import Cells
 from model.runtime import Predictor
-from training.fit import Fitted, Network, folds_of_members
+from training.fit import Fitted, Network
+from training.folds import N_LAWS, count_groups, group_members, group_rows
 from training.parallel import n_cores
-from training.tables import N_FOLDS, FitTable
+from training.tables import FitTable
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -41,7 +43,7 @@ class Told(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Teller:
-    """Those who tell: of rows in a fold the one that has not learnt from it; where there is a single one, of all."""
+    """Those who tell: of rows in a group of folds the one that has not learnt from it; a single one, of all."""
 
     predictors: Sequence[Predictor]
 
@@ -62,10 +64,10 @@ class Teller:
         self, table: FitTable, seen: Positions, column: int, rows: Rows, names: Sequence[str]
     ) -> dict[str, Floats]:
         index = int(table.columns[column])
-        fold = np.zeros_like(rows) if len(self.predictors) == 1 or table.fold is None else table.fold[rows]
+        group = np.zeros_like(rows) if table.fold is None else group_rows(table.fold[rows], len(self.predictors))
         found: dict[str, Floats] = {}
         for number, predictor in enumerate(self.predictors):
-            some = np.flatnonzero(fold == number)
+            some = np.flatnonzero(group == number)
             if len(some) == 0:
                 continue
             outputs = predictor.ask(Cells.of(table.columns, seen[rows[some]]), [index], explain="base" in names)
@@ -89,20 +91,21 @@ def hide_more(table: FitTable, most: float, rng: np.random.Generator) -> Positio
 
 
 def tell_in_turn(draft: Bundle, fitted: Fitted) -> Teller:
-    """Of each row those members tell that have not learnt from its fold. They are some of those that will answer:
+    """Of each row those members tell that have not learnt from its group. They are some of those that will answer:
     what is found so is, if anything, worse than what is served. ``draft``: the bundle of all members.
     """
     assert isinstance(fitted.network, MoeNetwork)
-    own = folds_of_members(fitted.network.shape.n_members)
-    every = range(N_FOLDS)
-    return Teller([_open_fold(draft, fitted, fold, np.flatnonzero(own == fold).tolist()) for fold in every])
+    n_members = fitted.network.shape.n_members
+    own, n_groups = group_members(n_members), count_groups(n_members)
+    networks = [fitted.network.pick(np.flatnonzero(own == group).tolist()) for group in range(n_groups)]
+    # A law may have done without other rows too.
+    laws = [None] * N_LAWS if fitted.council is None else [expert.law for expert in fitted.council.fold_experts]
+    return Teller([_open(draft, network, laws[i * N_LAWS // n_groups]) for i, network in enumerate(networks)])
 
 
-def _open_fold(draft: Bundle, fitted: Fitted, fold: int, members: list[int]) -> Predictor:
-    assert isinstance(fitted.network, MoeNetwork)
-    network, expert = fitted.network.pick(members), None
-    if fitted.council is not None:
-        expert = LinearExpert(draft.schema, fitted.council.fold_experts[fold].law, network.mean_lean())
+def _open(draft: Bundle, network: MoeNetwork, law: NormalLaw | None) -> Predictor:
+    """The predictor of some of a draft's members."""
+    expert = None if law is None else LinearExpert(draft.schema, law, network.mean_lean())
     content = export_onnx(network, draft.schema.digest())
     manifest = {**draft.manifest, "network": sizes_of(network)}
     return Predictor(replace(draft, manifest=manifest, network=content, expert=expert), threads=n_cores())

@@ -11,6 +11,7 @@ from model.errors import FamilyError, TableError, list_some
 from model.schema import Feature, Link, Schema, Table
 from training.family import Family, TableSpec, Unit
 from training.features import Source, encode_source, fit_feature, infer_kind
+from training.folds import deal
 from training.kinds import ONLY_MISSING, why_leave_out
 from training.pieces import IGNORED
 from training.reading import RawTable, read_table
@@ -20,7 +21,6 @@ HELD_OUT_SHARE = 0.15
 MOST_HELD_OUT = 20_000
 # Up to so many rows and cells, rows may be left out in turn: dealt into folds, all of them teach, and all of them test.
 MOST_FOLDED_ROWS, MOST_FOLDED_CELLS = 4_000, 200_000
-N_FOLDS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class FitTable:
 
     ``columns`` (S,): which feature each column is. ``positions`` (N, S): where its cells sit, NaN
     for missing. ``held_out`` (N,): rows that no part of the fit may learn from. ``fold`` (N,), where rows are
-    left out in turn instead: which of ``N_FOLDS`` each is in; some of the members learn nothing from it. ``truth``
+    left out in turn instead: which fold each is in; some of the members learn nothing from it. ``truth``
     (rows left out for good or in turn, S): their numbers as they are, beyond the fitted range too; the index of their
     words, -1 for words never seen in training; NaN for missing.
     """
@@ -156,15 +156,6 @@ def _can_be_folded(raws: Sequence[RawTable]) -> bool:
     return sum(raw.n_rows for raw in raws) <= MOST_FOLDED_ROWS and n_cells <= MOST_FOLDED_CELLS
 
 
-def _deal(positions: codec.Positions, seed: int) -> NDArray[np.int64]:
-    """Which fold each row is in, (N,): rows that know something are dealt out evenly, then the others."""
-    order = np.random.default_rng(seed).permutation(len(positions))
-    is_empty = np.isnan(positions[order]).all(axis=1)
-    fold = np.empty(len(order), dtype=np.int64)
-    fold[order[np.argsort(is_empty, kind="stable")]] = np.arange(len(order)) % N_FOLDS
-    return fold
-
-
 def _hold_out(raw: RawTable, share: float, seed: int, index: int) -> NDArray[np.bool_]:
     if raw.n_rows < MIN_ROWS:
         raise TableError(f"table {raw.spec.name!r}: {raw.n_rows} rows to fit on; at least {MIN_ROWS} are needed")
@@ -230,7 +221,7 @@ def _encode(
         tested = positions[is_tested, j].astype(np.float64)
         unseen = np.isnan(tested) & source.column.known[is_tested]
         truth[:, j] = source.numbers()[is_tested] if feature.is_number else np.where(unseen, -1.0, tested)
-    fold = None if fold_seed is None else _deal(positions, fold_seed)
+    fold = None if fold_seed is None else deal(positions, fold_seed)
     return FitTable(raw.spec.name, np.asarray([i for i, _ in mine]), positions, held_out, truth, fold)
 
 

@@ -9,6 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from model.bundle import Bundle
+from model.folded import read_folded, write_folded
+from model.linear import LinearExpert
 from model.runtime import Predictor
 from model.schema import Kind
 from training.bench.impute.peers import Fitted, fit_peer
@@ -63,7 +66,7 @@ def wrap(predictor: Predictor) -> Fitted:
 
 def measure_trust(predictor: Predictor, case: Case) -> tuple[float, float, float]:
     """Coverage of the 90 % interval, and the calibration error before and after calibration."""
-    plain = Predictor(replace(predictor.bundle, calibration=None))
+    plain = Predictor(_as_fitted(predictor.bundle))
     covered: list[bool] = []
     sure: list[list[tuple[float, bool]]] = [[], []]
     for which, model in enumerate((plain, predictor)):
@@ -81,6 +84,16 @@ def measure_trust(predictor: Predictor, case: Case) -> tuple[float, float, float
                 right = np.asarray(filled.values, dtype=object) == truth
                 sure[which] += list(zip(filled.probability[hidden].tolist(), right[hidden].tolist(), strict=True))
     return float(np.mean(covered)), expected_calibration_error(sure[0]), expected_calibration_error(sure[1])
+
+
+def _as_fitted(bundle: Bundle) -> Bundle:
+    """The bundle without all that left-out rows say of it."""
+    folded, expert = read_folded(bundle.network), bundle.expert
+    alike = replace(folded, beliefs=np.ones_like(folded.beliefs))
+    if expert is not None:
+        expert = LinearExpert(bundle.schema, expert.law, expert.lean)
+    content = write_folded(alike, bundle.schema.digest())
+    return replace(bundle, network=content, expert=expert, calibration=None)
 
 
 def expected_calibration_error(sure: Sequence[tuple[float, bool]], n_bins: int = 10) -> float:
