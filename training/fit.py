@@ -16,7 +16,7 @@ from model.paper import PaperNetwork
 from training.dealing import Deck
 from training.doubting import doubt_shares
 from training.folds import count_groups, group_members, group_rows
-from training.hearing import Heard, answer_with, hear_apart
+from training.hearing import Heard, answer_after, hear_apart
 from training.joint_normal import Council, fit_council
 from training.keeping import Average, Keeper
 from training.objective import cell_losses, hide_cells, member_losses, trivial_answer, weigh_columns
@@ -258,7 +258,7 @@ def _losses(network: Network, batch: _Batch, settings: FitSettings) -> Tensor:
     """Each member's loss, (M,)."""
     part, truth = batch.part, batch.truth[..., batch.asked]
     questions = part.columns[batch.asked]
-    answer = answer_with(network, None, part.columns, batch.seen, questions, heard=batch.heard)
+    answer = answer_after(network, batch.heard, part.columns, batch.seen, questions)
     losses = cell_losses(answer, truth, network.layout, questions, settings)
     return member_losses(losses, truth, part.weights[batch.asked])
 

@@ -49,17 +49,17 @@ def _as_heard(mean: Floats, logits: Floats, seen: Tensor) -> Heard:
 
 
 def answer_with(
-    network: MoeNetwork | PaperNetwork,
-    expert: LinearExpert | None,
-    columns: Tensor,
-    seen: Tensor,
-    asked: Tensor,
-    *,
-    heard: Heard | None = None,
+    network: MoeNetwork | PaperNetwork, expert: LinearExpert | None, columns: Tensor, seen: Tensor, asked: Tensor
 ) -> Answer:
-    """What network and expert say together; ``heard``, if the expert was asked before."""
+    """What network and expert say together."""
+    return answer_after(network, hear(expert, columns, seen, asked), columns, seen, asked)
+
+
+def answer_after(
+    network: MoeNetwork | PaperNetwork, heard: Heard | None, columns: Tensor, seen: Tensor, asked: Tensor
+) -> Answer:
+    """What the network says with what it has heard of an expert."""
     answer: Answer = network(columns, seen, asked)
-    heard = heard or hear(expert, columns, seen, asked)
     if heard is None or not isinstance(network, MoeNetwork):
         return answer
     return network.follow(answer, asked, *heard)

@@ -23,15 +23,14 @@ from numpy.typing import NDArray
 
 from training.bench.impute.peers import fit_peer
 from training.bench.impute.pool import load_pooled, pool_sources
-from training.bench.impute.scoring import score
+from training.bench.impute.scoring import N_SEEDS, PATTERNS, score
 from training.bench.impute.tables import cut_case
 from training.figures import ComparisonError, Ledger
 
 Floats = NDArray[np.float64]
 POOL = Path(__file__).with_name("pool.json")
 N_TABLES, N_STARTS = 8, 1000
-SEEDS = range(3)
-RATES = (0.1, 0.3, 0.5)
+RATES = tuple(rate for pattern, rate in PATTERNS if pattern == "random")
 # What a prototype's comparison had on its own eight tables: NRMSE and accuracy at each rate.
 WANTED = {
     "chained_linear": ((0.560, 0.750), (0.713, 0.758), (0.844, 0.721)),
@@ -82,7 +81,7 @@ def measure_pool(ledger: Ledger) -> dict[str, Floats]:
         each = [
             [
                 ledger.find(f"{name}, {peer}, {rate}, {seed}", partial(_measure, name, peer, rate, seed))
-                for seed in SEEDS
+                for seed in range(N_SEEDS)
             ]
             for peer in WANTED
             for rate in RATES

@@ -20,12 +20,11 @@ from training.bench.impute.matched import MATCHED
 from training.bench.impute.measure import OURS, measure
 from training.bench.impute.peers import PEERS
 from training.bench.impute.pool import load_pooled
-from training.bench.impute.scoring import MEAN, METRICS, PATTERNS, RECORDED, STUDY, Figures, name_case
+from training.bench.impute.scoring import MEAN, METRICS, N_SEEDS, PATTERNS, RECORDED, STUDY, Figures, name_case
 from training.bench.impute.tables import QUICK, SOURCES, cut_case
 from training.figures import ComparisonError, Ledger, Record, average, format_table
 from training.parallel import n_cores, work_alone
 
-N_SEEDS = 3
 METHODS = (OURS, *PEERS)
 QUICK_METHODS = (OURS, "mean_mode", "iterative_bayesridge")
 Task = tuple[str, str, float, int, str, bool]

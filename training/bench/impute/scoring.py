@@ -14,6 +14,7 @@ from training.bench.impute.tables import Case
 STUDY = "impute"
 # How holes come about, and how many cells they take.
 PATTERNS = (("random", 0.1), ("random", 0.3), ("random", 0.5), ("depending", 0.3))
+N_SEEDS = 3
 # Peers that run in an environment of their own: their figures are recorded beside this file.
 RECORDED = Path(__file__).with_name("recorded.json")
 MEAN = "mean"

@@ -73,9 +73,12 @@ def load_table(name: str) -> pd.DataFrame:
 
 
 def read_table(source: Callable[[], pd.DataFrame]) -> pd.DataFrame:
-    """A table: numbers as floats, all else as words; rows in random order, at most ``MOST_ROWS``."""
-    frame = source()
-    frame = frame.sample(frac=1.0, random_state=0).head(MOST_ROWS).reset_index(drop=True)
+    """A table, cleaned; rows in random order, at most ``MOST_ROWS``."""
+    return clean(source().sample(frac=1.0, random_state=0).head(MOST_ROWS).reset_index(drop=True))
+
+
+def clean(frame: pd.DataFrame) -> pd.DataFrame:
+    """Numbers as floats with NaN, all else as words with None: all methods see the same kinds."""
     return pd.DataFrame(
         {
             c: frame[c].astype(float)

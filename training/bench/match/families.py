@@ -15,9 +15,9 @@ import numpy as np
 import pandas as pd
 
 from model.errors import FamilyError
+from training.bench.impute.tables import clean
 from training.bench.match.peers import PEERS
 from training.bench.match.scoring import OURS, Method, assign, rule_out
-from training.bench.match.tables import clean
 from training.bench.match.valentine_peers import COMA, SELECTING, SELECTING_BY_NAME
 
 MOST_ROWS = 3_000

