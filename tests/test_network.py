@@ -194,3 +194,19 @@ def test_equal_strings_share_their_embedding_and_encodings_tell_the_columns_apar
     encoding = network.encoding[0]
     assert torch.allclose(table[0, 1] - encoding[0], table[1, 0] - encoding[1], atol=1e-6)
     assert not torch.allclose(table[0, 1], table[1, 0], atol=1e-3)
+
+
+def test_some_members_alone_say_what_they_say_among_the_others():
+    schema = make_schema(4, 3)
+    network = make_network(schema, Shape(n_members=4, n_heads=2, d_head=4, half_additive=True, half_steady=True))
+    network.voices.uniform_(0.5, 1.5)
+    network.doubts.uniform_(0.0, 0.2)
+    network.hears[1] = 0.0
+    every = torch.arange(7)
+    rows = torch.from_numpy(make_positions(schema, 5, missing=0.3))
+    for members in ([0], [1, 3], [2, 1]):
+        among, alone = network(every, rows.expand(4, -1, -1), every), network.pick(members)
+        answer = alone(every, rows.expand(len(members), -1, -1), every)
+        for part, of_all in zip(answer, among, strict=True):
+            assert torch.equal(part, of_all[members])
+        assert np.allclose(alone.mean_lean(), (network.hears * network.lean)[members].mean(0).detach())

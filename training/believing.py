@@ -9,7 +9,9 @@ where the rest is what follows from which cells are there, whatever they hold. C
 what all of its beliefs start from. Axis letters: n cells, F features, H of them heard beside a word, K values.
 """
 
-from dataclasses import replace
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -18,34 +20,39 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax
 
 from model.calibration import Calibration
+from model.codec import Positions
 from model.linear import LinearExpert
 from model.network import MoeNetwork
-from training.left_out import MOST_HIDDEN, Teller, hide_more, known_rows
-from training.tables import Dataset
+from training.left_out import MOST_HIDDEN, Rows, Teller, hide_more
+from training.tables import Dataset, FitTable
 
 Floats = NDArray[np.float64]
 # How far beliefs stray from the word's common factor, before any row is seen.
 SPREAD = 0.3
 MOST_BELIEVED = 2.5
-# Of a word so many cells are asked at most, and fewer where columns and values are many.
-MOST_CELLS, MOST_NUMBERS = 2_000, 2_000_000
+# So many rows of a table are asked at most, and words at once by how many numbers that takes.
+MOST_ROWS, MOST_NUMBERS = 4_000, 5_000_000
 
 
 def find_beliefs(teller: Teller, dataset: Dataset, calibration: Calibration, *, seed: int = 0) -> Floats | None:
     """How far features are believed (asked, heard), (F, F): 1 for all but words; None where there are none, and with a
     named target, whose fits are left as they are.
     """
-    words = [i for i, feature in enumerate(dataset.schema.features) if not feature.is_number]
+    schema = dataset.schema
+    words = [i for i, feature in enumerate(schema.features) if not feature.is_number]
     if dataset.target is not None or not words:
         return None
-    beliefs = np.ones((len(dataset.schema.features),) * 2)
-    for word in words:
-        common = float(calibration.temper[word])
-        beliefs[word] = common
-        told = _gather(teller, dataset, word, calibration.log_shares[word], np.random.default_rng([seed, word]))
-        if told is not None:
-            heard, said, truth = told
-            beliefs[word, heard] = _weigh(said, truth, calibration.log_shares[word, : said.shape[1]], common)
+    beliefs = np.ones((len(schema.features),) * 2)
+    beliefs[words] = calibration.temper[words, None]
+    rng = np.random.default_rng(seed)
+    lessons = [_Lesson.draw(table, rng) for table in dataset.tables if len(table.truth)]
+    n_numbers = max([len(lesson.rows) * len(lesson.table.columns) for lesson in lessons], default=1) * schema.n_values
+    n_at_once = max(1, MOST_NUMBERS // n_numbers)
+    for some in (words[i : i + n_at_once] for i in range(0, len(words), n_at_once)):
+        for word, told in _gather(teller, lessons, some, calibration.log_shares).items():
+            heard, said, truth = told.join(word, len(schema.features))
+            log_shares = calibration.log_shares[word, : said.shape[1]]
+            beliefs[word, heard] = _weigh(said, truth, log_shares, float(calibration.temper[word]))
     return beliefs
 
 
@@ -53,6 +60,7 @@ def believe(
     network: MoeNetwork, expert: LinearExpert | None, calibration: Calibration, beliefs: Floats, dataset: Dataset
 ) -> tuple[LinearExpert | None, Calibration]:
     """Put beliefs into the network; the expert and the calibration with them. Of words nothing is left to calibrate."""
+    assert not network.doubts.any(), "a doubt counts by gates as they are, in the network and not in its file"
     network.beliefs.copy_(torch.from_numpy(beliefs))
     if expert is not None:
         expert = LinearExpert(dataset.schema, expert.law, expert.lean, beliefs)
@@ -60,31 +68,66 @@ def believe(
     return expert, replace(calibration, temper=np.where(is_number, calibration.temper, 1.0))
 
 
-def _gather(
-    teller: Teller, dataset: Dataset, word: int, log_shares: Floats, rng: np.random.Generator
-) -> tuple[list[int], Floats, NDArray[np.int64]] | None:
-    """Which features are heard beside a word, itself among them for what none of them says, what each adds to its
-    logits, (n, K, H), and which value it has, (n,).
+@dataclass(frozen=True, slots=True, eq=False)
+class _Lesson:
+    """Left-out rows of a table that are asked, (n,), and what is seen of all of them, (N, S), once for each share that
+    is hidden.
     """
-    tables = [table for table in dataset.tables if word in table.columns and len(table.truth)]
-    heard = sorted({word, *(int(i) for table in tables for i in table.columns)})
-    n_values = dataset.schema.features[word].n_values
-    n_most = min(MOST_CELLS, MOST_NUMBERS // (len(heard) * n_values)) // max(1, len(tables))
-    found, truths = [], []
-    for table in tables:
-        column = int(np.flatnonzero(table.columns == word)[0])
-        known = known_rows(table, column)
-        known = known[table.truth[known, column] >= 0.0]  # words never seen in training cannot be told
-        rows = rng.permutation(known)[: max(1, n_most)]
-        place = np.searchsorted(heard, table.columns)
-        for most in MOST_HIDDEN if len(rows) else ():
-            base, parts = teller.explain(table, hide_more(table, most, rng), column, rows)
-            said = np.zeros((len(rows), n_values, len(heard)))
-            said[:, :, place] = parts.transpose(0, 2, 1)
-            said[:, :, heard.index(word)] = base - log_shares[:n_values]
-            found.append(said)
-            truths.append(table.truth[rows, column].astype(np.int64))
-    return (heard, np.concatenate(found), np.concatenate(truths)) if found else None
+
+    table: FitTable
+    rows: Rows
+    seen: list[Positions]
+
+    @classmethod
+    def draw(cls, table: FitTable, rng: np.random.Generator) -> "_Lesson":
+        rows = np.sort(rng.permutation(len(table.truth))[:MOST_ROWS])
+        return cls(table, rows, [hide_more(table, most, rng) for most in MOST_HIDDEN])
+
+
+@dataclass(slots=True, eq=False)
+class _Told:
+    """Of cells of one word, piece by piece: the features heard (S,), what follows from which cells are there (n, K),
+    what each feature adds (n, S, K), and which value the cells have, (n,).
+    """
+
+    heard: list[NDArray[np.int64]] = field(default_factory=list)
+    rest: list[Floats] = field(default_factory=list)
+    parts: list[Floats] = field(default_factory=list)
+    truth: list[NDArray[np.int64]] = field(default_factory=list)
+
+    def join(self, word: int, n_features: int) -> tuple[NDArray[np.int64], Floats, NDArray[np.int64]]:
+        """The features that are heard anywhere (H,), the word itself among them for the rest; what each adds,
+        (n, K, H), and the values (n,).
+        """
+        heard = np.unique(np.concatenate([[word], *self.heard]))
+        place = np.full(n_features, -1)
+        place[heard] = np.arange(len(heard))
+        pieces = []
+        for columns, rest, parts in zip(self.heard, self.rest, self.parts, strict=True):
+            said = np.zeros((*rest.shape, len(heard)))
+            said[:, :, place[columns]] = parts.transpose(0, 2, 1)
+            said[:, :, place[word]] = rest
+            pieces.append(said)
+        return heard, np.concatenate(pieces), np.concatenate(self.truth)
+
+
+def _gather(teller: Teller, lessons: Sequence[_Lesson], words: Sequence[int], log_shares: Floats) -> dict[int, _Told]:
+    """What is said of the known cells of some words; those that are known nowhere are left out."""
+    found: dict[int, _Told] = defaultdict(_Told)
+    for lesson in lessons:
+        table, rows = lesson.table, lesson.rows
+        columns = [j for j, index in enumerate(table.columns.tolist()) if index in words]
+        for seen in lesson.seen if columns else ():
+            for j, (base, parts) in zip(columns, teller.explain(table, seen, columns, rows), strict=True):
+                truth, word = table.truth[rows, j], int(table.columns[j])
+                known = truth >= 0.0  # neither missing nor never seen in training
+                if known.any():
+                    told = found[word]
+                    told.heard.append(table.columns)
+                    told.rest.append(base[known] - log_shares[word, : base.shape[1]])
+                    told.parts.append(parts[known])
+                    told.truth.append(truth[known].astype(np.int64))
+    return found
 
 
 def _weigh(said: Floats, truth: NDArray[np.int64], log_shares: Floats, common: float) -> Floats:

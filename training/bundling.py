@@ -63,16 +63,18 @@ def _find_teller(draft: Bundle, fitted: Fitted, dataset: Dataset) -> Teller:
 
 def _calibrate(draft: Bundle, fitted: Fitted, dataset: Dataset, teller: Teller) -> Bundle:
     """The bundle with what left-out rows say of its probabilities and intervals, and of what columns say of words."""
-    network, expert, content = fitted.network, fitted.expert, draft.network
+    network = fitted.network
     assert isinstance(network, MoeNetwork)
     if network.doubts.any():  # left-out rows have all shares, and would temper what columns say to make up for a doubt
         teller = Teller([_set_doubts_aside(draft, network)])
     calibration = calibrate(teller, dataset, seed=fitted.seed)
-    beliefs = None if calibration is None else find_beliefs(teller, dataset, calibration, seed=fitted.seed)
-    if calibration is not None and beliefs is not None:
-        expert, calibration = believe(network, expert, calibration, beliefs, dataset)
-        content = _export(network, dataset)
-    return replace(draft, network=content, expert=expert, calibration=calibration)
+    if calibration is None:
+        return draft
+    beliefs = find_beliefs(teller, dataset, calibration, seed=fitted.seed)
+    if beliefs is None:
+        return replace(draft, calibration=calibration)
+    expert, calibration = believe(network, fitted.expert, calibration, beliefs, dataset)
+    return replace(draft, network=_export(network, dataset), expert=expert, calibration=calibration)
 
 
 def _facts(fitted: Fitted, dataset: Dataset) -> dict[str, Any]:

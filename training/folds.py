@@ -1,6 +1,7 @@
 """Rows that are left out in turn: dealt into folds, each of which some members, and a law, learn nothing from.
 
-Members and laws may be fewer than folds: then folds are taken together in equal runs, called groups.
+Members and laws may be fewer than folds: then folds are taken together, as many for each, called groups. What a law has
+not seen is then a group that holds the members' groups which it tells.
 Axis letters: N rows, M members.
 """
 
@@ -26,12 +27,15 @@ def deal(positions: Positions, seed: int) -> Indices:
 
 def group_rows(fold: Indices, n_groups: int) -> Indices:
     """Which of so many groups of folds each row is in, (N,)."""
-    return fold * n_groups // N_FOLDS
+    return fold % n_groups
 
 
 def count_groups(n_members: int) -> int:
     """How many groups so many members leave out in turn."""
-    return min(N_FOLDS, n_members)
+    n_groups = min(N_FOLDS, n_members)
+    assert n_members % n_groups == 0, "every group needs as many members"
+    assert n_groups % N_LAWS == 0, "a law must have seen no row of the groups it tells of"
+    return n_groups
 
 
 def group_members(n_members: int) -> Indices:

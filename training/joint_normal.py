@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from model.law import MOST_PATTERNS, Indices, NormalLaw, dimensions_of, invert_seen
 from model.linear import ASKED_KINDS, LinearExpert
 from training.folds import N_LAWS, group_rows
-from training.tables import Dataset, FitTable
+from training.tables import MOST_FOLDED_ROWS, Dataset, FitTable
 
 Floats = NDArray[np.float64]
 # Beyond so many dimensions the law costs more than it brings; so many rows teach it all it can learn.
 MOST_DIMENSIONS = 160
-MOST_ROWS = 4_000
+MOST_ROWS = MOST_FOLDED_ROWS  # where rows are left out in turn, there are laws that did without them
 MOST_ROUNDS = 40
 LEAST_CHANGE = 2e-3
 # So many rows in which no dimension knows of another: keeps the law proper where rows are few. Words take more of them:

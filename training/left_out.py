@@ -28,6 +28,8 @@ Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
 # Each row is asked as it is and with a share of its cells hidden, up to these.
 MOST_HIDDEN = (0.0, 0.6, 0.9)
+# So many numbers are asked for at once.
+MOST_NUMBERS = 10_000_000
 
 
 class Told(NamedTuple):
@@ -49,33 +51,41 @@ class Teller:
 
     def tell(self, table: FitTable, seen: Positions) -> Iterator[Told]:
         """Every column that has known cells, from what is ``seen`` of the left-out rows (N, S) beside it."""
-        for j in range(len(table.columns)):
-            rows = known_rows(table, j)
-            if len(rows):
-                outputs = self._ask(table, seen, j, rows, ("logits", "point"))
-                yield Told(j, rows, outputs["logits"], outputs["point"])
+        n_values = self.predictors[0].schema.n_values
+        n_at_once = max(1, MOST_NUMBERS // max(1, len(seen) * n_values))
+        asked = [j for j in range(len(table.columns)) if len(known_rows(table, j))]
+        for some in (asked[i : i + n_at_once] for i in range(0, len(asked), n_at_once)):
+            outputs = self._ask(table, seen, some, np.arange(len(seen)))
+            for question, j in enumerate(some):
+                rows, k = known_rows(table, j), self._count_values(table, j)
+                yield Told(j, rows, outputs["logits"][rows, question, :k], outputs["point"][rows, question])
 
-    def explain(self, table: FitTable, seen: Positions, column: int, rows: Rows) -> tuple[Floats, Floats]:
-        """What is said of a word before any column is heard, (n, K), and what each column adds, (n, S, K)."""
-        outputs = self._ask(table, seen, column, rows, ("base", "contributions"))
-        return outputs["base"], outputs["contributions"]
+    def explain(
+        self, table: FitTable, seen: Positions, columns: Sequence[int], rows: Rows
+    ) -> Iterator[tuple[Floats, Floats]]:
+        """Of each word what is said before any column is heard, (n, K), and what each column adds, (n, S, K)."""
+        outputs = self._ask(table, seen, columns, rows, explain=True)
+        for question, j in enumerate(columns):
+            k = self._count_values(table, j)
+            yield outputs["base"][:, question, :k], outputs["contributions"][:, question, :, :k]
 
     def _ask(
-        self, table: FitTable, seen: Positions, column: int, rows: Rows, names: Sequence[str]
+        self, table: FitTable, seen: Positions, columns: Sequence[int], rows: Rows, *, explain: bool = False
     ) -> dict[str, Floats]:
-        index = int(table.columns[column])
+        """All questions of a row at once: an expert then works out its pattern of cells once."""
+        asked = table.columns[list(columns)].tolist()
         group = np.zeros_like(rows) if table.fold is None else group_rows(table.fold[rows], len(self.predictors))
         found: dict[str, Floats] = {}
         for number, predictor in enumerate(self.predictors):
             some = np.flatnonzero(group == number)
-            if len(some) == 0:
-                continue
-            outputs = predictor.ask(Cells.of(table.columns, seen[rows[some]]), [index], explain="base" in names)
-            n_values = predictor.schema.features[index].n_values
-            for name in names:
-                part = outputs[name][:, 0] if name == "point" else outputs[name][:, 0, ..., :n_values]
-                found.setdefault(name, np.empty((len(rows), *part.shape[1:])))[some] = part
+            outputs = predictor.ask(Cells.of(table.columns, seen[rows[some]]), asked, explain=explain)
+            for name in ("base", "contributions") if explain else ("logits", "point"):
+                found.setdefault(name, np.empty((len(rows), *outputs[name].shape[1:])))[some] = outputs[name]
         return found
+
+    def _count_values(self, table: FitTable, column: int) -> int:
+        n_values: int = self.predictors[0].schema.features[table.columns[column]].n_values
+        return n_values
 
 
 def known_rows(table: FitTable, column: int) -> Rows:
@@ -85,7 +95,7 @@ def known_rows(table: FitTable, column: int) -> Rows:
 
 def hide_more(table: FitTable, most: float, rng: np.random.Generator) -> Positions:
     """The left-out rows, (N, S), each with a share of its cells hidden."""
-    rows = table.positions[table.left_out]
+    rows = table.positions[table.tested]
     hidden = rng.random(rows.shape) < most * rng.random((len(rows), 1))
     return np.where(hidden, np.float32(np.nan), rows)
 
@@ -97,10 +107,14 @@ def tell_in_turn(draft: Bundle, fitted: Fitted) -> Teller:
     assert isinstance(fitted.network, MoeNetwork)
     n_members = fitted.network.shape.n_members
     own, n_groups = group_members(n_members), count_groups(n_members)
-    networks = [fitted.network.pick(np.flatnonzero(own == group).tolist()) for group in range(n_groups)]
     # A law may have done without other rows too.
     laws = [None] * N_LAWS if fitted.council is None else [expert.law for expert in fitted.council.fold_experts]
-    return Teller([_open(draft, network, laws[i * N_LAWS // n_groups]) for i, network in enumerate(networks)])
+    return Teller(
+        [
+            _open(draft, fitted.network.pick(np.flatnonzero(own == group).tolist()), laws[group % N_LAWS])
+            for group in range(n_groups)
+        ]
+    )
 
 
 def _open(draft: Bundle, network: MoeNetwork, law: NormalLaw | None) -> Predictor:

@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """One column's held-out score beside the trivial guess: the table's own mean or most frequent value."""
+    """One column's score on left-out rows beside the trivial guess: the table's own mean or most frequent value."""
 
     table: str
     column: str
@@ -45,7 +45,7 @@ def score_tables(teller: Teller, dataset: Dataset) -> list[Score]:
 
 def _score_table(teller: Teller, schema: Schema, table: FitTable) -> Iterable[Score]:
     links = {link.feature: link for link in schema.by_table[table.name].links}
-    for told in teller.tell(table, table.positions[table.left_out]):
+    for told in teller.tell(table, table.positions[table.tested]):
         feature = schema.features[table.columns[told.column]]
         training = table.positions[~table.held_out, told.column]
         training = training[~np.isnan(training)]
@@ -100,7 +100,7 @@ def format_scores(scores: Sequence[Score]) -> str:
         cells = [c.rjust(w) if i in right else c.ljust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))]
         lines.append("  ".join(cells).rstrip())
     won = sum(s.wins for s in scores)
-    lines.append(f"better than the trivial guess in {won} of {len(scores)} columns, on held-out rows")
+    lines.append(f"better than the trivial guess in {won} of {len(scores)} columns, on rows that were left out")
     return "\n".join(lines)
 
 

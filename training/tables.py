@@ -42,7 +42,7 @@ class FitTable:
     fold: NDArray[np.int64] | None = None
 
     @property
-    def left_out(self) -> NDArray[np.bool_]:
+    def tested(self) -> NDArray[np.bool_]:
         """(N,): the rows of which somebody can tell who has not learnt from them."""
         return self.held_out if self.fold is None else np.ones_like(self.held_out)
 
@@ -101,7 +101,8 @@ def load_family(
     """Read all tables of a family and encode them; ``say`` is told what is left out and why.
 
     ``held_out``: the share of each table's rows that nothing is learnt from, for honest scores; 0 for none.
-    ``in_turn``: where no target is named and rows are few, none is held out for good, but each by some members.
+    ``in_turn``: where no target is named and rows are few, none is held out for good, whatever ``held_out`` is, but
+    each is left out by some members.
     """
     raws = [read_table(spec, max_rows, seed, _categories_of(family, spec)) for spec in family.tables]
     return build_dataset(family, raws, seed=seed, held_out=held_out, in_turn=in_turn, say=say)
