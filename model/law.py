@@ -139,12 +139,11 @@ class Row:
         """Of dimensions (n,) that the row lacks: what is expected of them, (n,), and what is in doubt, (n, n).
         ``beliefs`` (F, F): how far cells of the one feature are believed in what they say of the other.
         """
-        at = np.asarray(holes)
+        at, seen = np.asarray(holes), np.asarray(self.seen, dtype=np.int64)
         rows = law.covariance.take(at, 0)
         left = rows.take(at, 1)
         if not self.seen:
             return np.zeros(len(at)), left
-        seen = np.asarray(self.seen)
         shared = rows.take(seen, 1)  # (n, seen)
         slopes = self.request.solve(law, self.seen, shared.T)
         left = left - shared @ slopes
@@ -155,9 +154,7 @@ class Row:
 
 @cache
 def solvers() -> Any:
-    """LAPACK itself, for small symmetric systems: numpy's way to it takes longer than the work. A heavy import, made
-    when a law is (``LinearExpert``), not with the first row.
-    """
+    """LAPACK itself, for small symmetric systems: numpy's way to it takes longer than the work. A heavy import."""
     from scipy.linalg import lapack
 
     return lapack

@@ -11,11 +11,12 @@ from model.bundle import Bundle
 from tests.conftest import run_training
 from training.bundling import _export, _facts
 from training.family import Family, TableSpec, family_of_paths
-from training.fit import Fitted, _split, fit_network
+from training.fit import Fitted, fit_network
 from training.folds import N_FOLDS, N_LAWS, count_groups, group_members, group_rows
 from training.hearing import answer_with
 from training.left_out import Teller, tell_in_turn
 from training.settings import choose_settings
+from training.splitting import split_rows
 from training.tables import MOST_FOLDED_ROWS, Dataset, load_family
 
 
@@ -84,7 +85,7 @@ def test_a_member_learns_nothing_from_its_fold_and_is_checked_by_it(folded):
     (table,) = folded.tables
     settings = choose_settings("moe", folded.n_rows, folded.n_cells)
     n_members = settings.shape.n_members
-    splits = _split(table, settings, n_members, seed=0)
+    splits = split_rows(table, settings, n_members, seed=0)
     group = group_rows(table.fold, count_groups(n_members))
     for (training, validation), own in zip(splits, group_members(n_members), strict=True):
         assert (group[training] != own).all()
@@ -157,7 +158,7 @@ def test_wherever_two_rows_know_something_every_member_has_rows_to_learn_from(tm
     path = write_table(tmp_path / "few.csv", 8, n_empty=6)
     for n_members in (4, 8, 16):
         (table,) = load_family(family_of_paths([path]), in_turn=True).tables
-        splits = _split(table, choose_settings("moe", 8, 32), n_members, seed=0)
+        splits = split_rows(table, choose_settings("moe", 8, 32), n_members, seed=0)
         assert all(len(training) and len(validation) for training, validation in splits)
 
 

@@ -8,14 +8,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from model.errors import TableError
 from model.layout import Layout
 from model.linear import LinearExpert
 from model.network import MoeNetwork
 from model.paper import PaperNetwork
 from training.dealing import Deck
 from training.doubting import doubt_shares
-from training.folds import count_groups, group_members, group_rows
 from training.hearing import Heard, answer_after, hear_apart
 from training.joint_normal import Council, fit_council
 from training.keeping import Average, Keeper
@@ -23,14 +21,11 @@ from training.objective import cell_losses, hide_cells, member_losses, trivial_a
 from training.pacing import decay_groups, pace
 from training.parallel import Team
 from training.settings import NETWORKS, FitSettings
+from training.splitting import split_rows
 from training.tables import Dataset, FitTable
 
 Network = MoeNetwork | PaperNetwork
 
-# Enough validation rows per table to tell a better network from a worse one, and no more than so many
-# gates a head: wide tables are dear.
-MOST_VALIDATION = 2048
-MOST_GATES = 500_000
 # In a wide table a step asks for some of its columns only: its cost then grows with S, not with S^2.
 MOST_QUESTIONS = 32
 
@@ -192,7 +187,7 @@ def _prepare(network: Network, tables: Sequence[FitTable], dataset: Dataset, set
     device, first = network.layout.word.device, tables[0]
     n_each = settings.shape.n_members // len(tables)
     splits = [
-        split for i, table in enumerate(tables) for split in _split(table, settings, n_each, seed=seed + 1000 * i)
+        split for i, table in enumerate(tables) for split in split_rows(table, settings, n_each, seed=seed + 1000 * i)
     ]
     positions = torch.from_numpy(np.stack([table.positions for table in tables]))
     owner = torch.arange(len(tables)).repeat_interleave(n_each)
@@ -215,32 +210,6 @@ def _prepare(network: Network, tables: Sequence[FitTable], dataset: Dataset, set
         trivial=member_losses(losses, validation, weights),
         checked=checked,
     )
-
-
-def _split(
-    table: FitTable, settings: FitSettings, n_members: int, *, seed: int
-) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Of each member, the rows it learns from and those it is checked by."""
-    pool = _pool(table, seed)
-    most = min(MOST_VALIDATION, max(32, MOST_GATES // len(table.columns) ** 2))
-    if table.fold is None:
-        n_validation = min(most, max(1, int(len(pool) * settings.validation_share)))
-        # Member m is checked by the m-th stretch of the shuffled rows and trains on all the others.
-        rolled = [np.roll(pool, -m * n_validation) for m in range(n_members)]
-        return [(rows[n_validation:], rows[:n_validation]) for rows in rolled]
-    group = group_rows(table.fold[pool], count_groups(n_members))
-    splits = [(pool[group != own], pool[group == own][:most]) for own in group_members(n_members)]
-    # In a table of few rows that know anything a group may have none of them.
-    return [(training, validation if len(validation) else pool[:1]) for training, validation in splits]
-
-
-def _pool(table: FitTable, seed: int) -> NDArray[np.int64]:
-    """The rows a table can be fitted on, in random order."""
-    some_known = ~np.isnan(table.positions).all(axis=1)
-    pool = np.random.default_rng(seed).permutation(np.flatnonzero(~table.held_out & some_known))
-    if len(pool) < 2:
-        raise TableError(f"table {table.name!r}: all of its training rows are empty")
-    return pool
 
 
 @dataclass(slots=True)
