@@ -73,6 +73,11 @@ class Shape:
     def d_model(self) -> int:
         return self.n_heads * self.d_head
 
+    @property
+    def sizes(self) -> dict[str, int]:
+        """As a manifest has them: ``heads`` are those of all members."""
+        return {"heads": self.n_heads * self.n_members, "width": self.d_model, "members": self.n_members}
+
 
 class MoeNetwork(nn.Module):
     """The mixture of experts in its linear form: no feed-forward, no normalisation.

@@ -11,7 +11,8 @@ what all of its beliefs start from. Axis letters: n cells, F features, H of them
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -49,8 +50,8 @@ def find_beliefs(teller: Teller, dataset: Dataset, calibration: Calibration, *, 
     n_numbers = max([len(lesson.rows) * len(lesson.table.columns) for lesson in lessons], default=1) * schema.n_values
     n_at_once = max(1, MOST_NUMBERS // n_numbers)
     for some in (words[i : i + n_at_once] for i in range(0, len(words), n_at_once)):
-        for word, told in _gather(teller, lessons, some, calibration.log_shares).items():
-            heard, said, truth = told.join(word, len(schema.features))
+        for word, pieces in _gather(teller, lessons, some, calibration.log_shares).items():
+            heard, said, truth = _join(word, pieces)
             log_shares = calibration.log_shares[word, : said.shape[1]]
             beliefs[word, heard] = _weigh(said, truth, log_shares, float(calibration.temper[word]))
     return beliefs
@@ -84,36 +85,22 @@ class _Lesson:
         return cls(table, rows, [hide_more(table, most, rng) for most in MOST_HIDDEN])
 
 
-@dataclass(slots=True, eq=False)
-class _Told:
-    """Of cells of one word, piece by piece: the features heard (S,), what follows from which cells are there (n, K),
-    what each feature adds (n, S, K), and which value the cells have, (n,).
+class _Piece(NamedTuple):
+    """Known cells of one word: the features heard (S,), what follows from which cells are there (n, K), what each
+    feature adds (n, S, K), and which value the cells have, (n,).
     """
 
-    heard: list[NDArray[np.int64]] = field(default_factory=list)
-    rest: list[Floats] = field(default_factory=list)
-    parts: list[Floats] = field(default_factory=list)
-    truth: list[NDArray[np.int64]] = field(default_factory=list)
-
-    def join(self, word: int, n_features: int) -> tuple[NDArray[np.int64], Floats, NDArray[np.int64]]:
-        """The features that are heard anywhere (H,), the word itself among them for the rest; what each adds,
-        (n, K, H), and the values (n,).
-        """
-        heard = np.unique(np.concatenate([[word], *self.heard]))
-        place = np.full(n_features, -1)
-        place[heard] = np.arange(len(heard))
-        pieces = []
-        for columns, rest, parts in zip(self.heard, self.rest, self.parts, strict=True):
-            said = np.zeros((*rest.shape, len(heard)))
-            said[:, :, place[columns]] = parts.transpose(0, 2, 1)
-            said[:, :, place[word]] = rest
-            pieces.append(said)
-        return heard, np.concatenate(pieces), np.concatenate(self.truth)
+    heard: Rows
+    rest: Floats
+    parts: Floats
+    truth: Rows
 
 
-def _gather(teller: Teller, lessons: Sequence[_Lesson], words: Sequence[int], log_shares: Floats) -> dict[int, _Told]:
+def _gather(
+    teller: Teller, lessons: Sequence[_Lesson], words: Sequence[int], log_shares: Floats
+) -> dict[int, list[_Piece]]:
     """What is said of the known cells of some words; those that are known nowhere are left out."""
-    found: dict[int, _Told] = defaultdict(_Told)
+    found: dict[int, list[_Piece]] = defaultdict(list)
     for lesson in lessons:
         table, rows = lesson.table, lesson.rows
         columns = [j for j, index in enumerate(table.columns.tolist()) if index in words]
@@ -122,15 +109,26 @@ def _gather(teller: Teller, lessons: Sequence[_Lesson], words: Sequence[int], lo
                 truth, word = table.truth[rows, j], int(table.columns[j])
                 known = truth >= 0.0  # neither missing nor never seen in training
                 if known.any():
-                    told = found[word]
-                    told.heard.append(table.columns)
-                    told.rest.append(base[known] - log_shares[word, : base.shape[1]])
-                    told.parts.append(parts[known])
-                    told.truth.append(truth[known].astype(np.int64))
+                    rest = base[known] - log_shares[word, : base.shape[1]]
+                    found[word].append(_Piece(table.columns, rest, parts[known], truth[known].astype(np.int64)))
     return found
 
 
-def _weigh(said: Floats, truth: NDArray[np.int64], log_shares: Floats, common: float) -> Floats:
+def _join(word: int, pieces: Sequence[_Piece]) -> tuple[Rows, Floats, Rows]:
+    """The features that are heard anywhere (H,), the word itself among them for the rest; what each adds, (n, K, H),
+    and the values (n,).
+    """
+    heard = np.unique(np.concatenate([piece.heard for piece in pieces]))
+    every = []
+    for piece in pieces:
+        said = np.zeros((*piece.rest.shape, len(heard)))
+        said[:, :, np.searchsorted(heard, piece.heard)] = piece.parts.transpose(0, 2, 1)
+        said[:, :, np.searchsorted(heard, word)] = piece.rest
+        every.append(said)
+    return heard, np.concatenate(every), np.concatenate([piece.truth for piece in pieces])
+
+
+def _weigh(said: Floats, truth: Rows, log_shares: Floats, common: float) -> Floats:
     """The beliefs (H,) under which cells are most probable, drawn to the common one as ``SPREAD`` has it."""
     n, k, h = said.shape
     cells = np.arange(n)

@@ -15,7 +15,7 @@ from training.believing import believe, find_beliefs
 from training.calibrating import calibrate
 from training.fit import Fitted, Network
 from training.folds import count_groups
-from training.left_out import Teller, sizes_of, tell_in_turn
+from training.left_out import Teller, tell_in_turn
 from training.linking import link_tables
 from training.parallel import n_cores
 from training.report import Score, score_tables
@@ -85,7 +85,7 @@ def _facts(fitted: Fitted, dataset: Dataset) -> dict[str, Any]:
         "preset": fitted.settings.preset,
         "target": dataset.target,
         "additive": isinstance(fitted.network, MoeNetwork),
-        "network": sizes_of(fitted.network),
+        "network": fitted.network.shape.sizes,
         "training": {
             "rows": dataset.n_rows,
             "folds": count_groups(fitted.network.shape.n_members) if dataset.is_folded else 0,

@@ -119,8 +119,7 @@ def extend_model(
     wide = wide.put(network.fold(), table.columns.tolist(), n_old=joined.n_old, n_new_heads=N_NEW_HEADS)
     content = write_folded(wide, joined.schema.digest())
     check_extension(network, content, joined)
-    sizes = {"heads": wide.n_heads, "width": network.shape.d_model, "members": wide.n_members}
-    return Extended(content, expert, sizes)
+    return Extended(content, expert, network.shape.sizes)
 
 
 def _temper(bundle: Bundle, joined: Joined) -> Tensor:

@@ -6,7 +6,7 @@ Axis letters: N rows left out, n some of them, S columns, K values.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from model.linear import LinearExpert
 from model.network import MoeNetwork
 from model.requests import Cells
 from model.runtime import Predictor
-from training.fit import Fitted, Network
+from training.fit import Fitted
 from training.folds import N_LAWS, count_groups, group_members, group_rows
 from training.parallel import n_cores
 from training.tables import FitTable
@@ -121,11 +121,5 @@ def _open(draft: Bundle, network: MoeNetwork, law: NormalLaw | None) -> Predicto
     """The predictor of some of a draft's members."""
     expert = None if law is None else LinearExpert(draft.schema, law, network.mean_lean())
     content = export_onnx(network, draft.schema.digest())
-    manifest = {**draft.manifest, "network": sizes_of(network)}
+    manifest = {**draft.manifest, "network": network.shape.sizes}
     return Predictor(replace(draft, manifest=manifest, network=content, expert=expert), threads=n_cores())
-
-
-def sizes_of(network: Network) -> dict[str, Any]:
-    """How large a network is, as the manifest has it."""
-    shape = network.shape
-    return {"heads": shape.n_heads * shape.n_members, "width": shape.d_model, "members": shape.n_members}
