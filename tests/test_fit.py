@@ -250,7 +250,7 @@ def test_settings_come_from_the_environment_too(small_family, tmp_path):
 
 
 def test_in_a_fit_of_several_tables_each_row_is_told_of_by_the_law_of_its_fold(tmp_path):
-    from training.fit import _batches, _prepare_all, _start
+    from training.fit import _batches, _hear_ahead, _prepare_all, _start
     from training.hearing import hear
     from training.joint_normal import fit_council
     from training.parallel import Team
@@ -273,7 +273,7 @@ def test_in_a_fit_of_several_tables_each_row_is_told_of_by_the_law_of_its_fold(t
 
     for part, table in zip(parts, dataset.tables, strict=True):
         agrees(part, table, part.validation_heard, part.validation_seen, part.validation, part.columns)
-    batch = next(_batches(parts, settings, 1, 0, Team()))
+    batch = next(_hear_ahead(_batches(parts, settings, 5, 0, Team())))
     part = batch.part
     few = slice(None, 5)
     table = dataset.tables[[p is part for p in parts].index(True)]

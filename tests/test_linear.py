@@ -14,7 +14,7 @@ from model.law import NormalLaw, dimensions_of
 from model.linear import LinearExpert, expert_from_arrays
 from model.schema import Feature, Schema
 from training.family import Family, TableSpec
-from training.hearing import Heard, hear, hear_apart
+from training.hearing import Audience, Heard, hear
 from training.joint_normal import fit_council, fit_law
 from training.tables import Dataset, load_family
 
@@ -223,7 +223,8 @@ def test_training_rows_are_told_of_by_laws_that_have_not_seen_them(noise):
     rows, columns = torch.from_numpy(table.positions[training]), torch.from_numpy(table.columns)
     asked = torch.tensor([index])
     seen = surprise(hear(council.expert, columns, rows[None], asked), rows, word, column)
-    unseen = hear_apart(council, columns, rows[None], asked, council.folds[0][training][None])
+    audience = Audience.of(council, table, council.folds[0])
+    unseen = audience.hear(rows[None], torch.tensor([column]), training[None])
     shares = surprise(Heard(unseen.mean, torch.zeros_like(unseen.logits)), rows, word, column)
     assert seen < shares < surprise(unseen, rows, word, column)  # there is nothing to be known
 
@@ -233,7 +234,7 @@ def test_every_row_gets_the_answer_of_its_own_law(noise):
     table, columns = noise.tables[0], torch.from_numpy(noise.tables[0].columns)
     picked = np.asarray([[7, 3, 11, 3], [0, 1, 2, 5]])
     folds, rows = council.folds[0][picked], torch.from_numpy(table.positions[picked])
-    told = hear_apart(council, columns, rows, columns, folds)
+    told = Audience.of(council, table, council.folds[0]).hear(rows, torch.arange(len(columns)), picked)
     for member, row in np.ndindex(*picked.shape):
         alone = hear(council.fold_experts[folds[member, row]], columns, rows[member, row][None, None], columns)
         assert told.mean[member, :, row].tolist() == pytest.approx(alone.mean[0, :, 0].tolist(), abs=1e-5)

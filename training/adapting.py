@@ -13,6 +13,7 @@ Axis letters: L data sets, M members, N rows, S columns, J number columns, K val
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -27,7 +28,7 @@ from training.fit import Fitted
 from training.hearing import answer_with
 from training.normal_scores import score_edges, score_rows, score_table
 from training.objective import hide_cells, member_losses, wanted_losses
-from training.pacing import decay_groups, pace
+from training.stepping import Stepper
 from training.tables import Dataset, FitTable
 
 Floats = NDArray[np.float64]
@@ -145,13 +146,11 @@ def _learn(network: MoeNetwork, fitted: Fitted, there: tuple[Tensor, Tensor, Ten
     weights[-1] = settings.target_weight
     keep = columns != target
     generator = torch.Generator().manual_seed(seed)
-    optimizer = torch.optim.AdamW(decay_groups(network, settings), lr=LEARNING_RATE, fused=True)
     n_steps = int(np.clip(STEPS_PER_ROW * n_rows, FEWEST_STEPS, MOST_STEPS))
+    stepper = Stepper(network, replace(settings, learning_rate=LEARNING_RATE), n_steps)
     n_values = network.layout.word.shape[1]
     network.train()
-    for step in range(n_steps):
-        for group in optimizer.param_groups:
-            group["lr"] = LEARNING_RATE * pace(step / n_steps, settings)
+    for _ in range(n_steps):
         drawn = torch.randint(n_rows, (m, settings.batch_rows), generator=generator)
         truth = rows[owner, drawn][..., keep]  # (M, B, S)
         seen = hide_cells(truth, settings.hide_share, settings.hide_most, generator)
@@ -161,7 +160,7 @@ def _learn(network: MoeNetwork, fitted: Fitted, there: tuple[Tensor, Tensor, Ten
         losses = wanted_losses(answer, want, network.layout, asked, settings)
         known = torch.cat([truth, torch.zeros_like(truth[..., :1])], dim=-1)
         loss = member_losses(losses, known, weights).sum()
-        optimizer.zero_grad()
+        stepper.forget_gradients()
         loss.backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
+        stepper.step()
     network.eval()

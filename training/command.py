@@ -78,7 +78,7 @@ def _fit_dataset(dataset: Dataset, args: argparse.Namespace, progress: Progress,
 
     if args.threads:
         torch.set_num_threads(args.threads)
-    torch.use_deterministic_algorithms(True)
+    torch.set_deterministic_debug_mode("error")  # the same as use_deterministic_algorithms, without loading a compiler
     # A debugging aid of deterministic mode that costs a tenth.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     device = _check_device(args.device)

@@ -66,7 +66,7 @@ def _extend(bundle: Bundle, joined: Joined, args: argparse.Namespace, progress: 
         text = f"loss {check.loss:.3f}  validation {check.score:.3f} (trivial guess 1)"
         progress.update(check.step / check.n_steps, text)
 
-    torch.use_deterministic_algorithms(True)
+    torch.set_deterministic_debug_mode("error")  # the same as use_deterministic_algorithms, without loading a compiler
     # A debugging aid of deterministic mode that costs a tenth.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     started = time.monotonic()

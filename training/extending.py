@@ -29,8 +29,8 @@ from training.hearing import hear
 from training.joining import Joined
 from training.keeping import Average, Keeper
 from training.objective import cell_losses, hide_cells, member_losses, trivial_answer
-from training.pacing import decay_groups, pace
 from training.settings import FitSettings, choose_settings
+from training.stepping import Stepper
 
 # A step takes so many rows, dealt out to the members; a member has enough with a few.
 STEP_ROWS = 384
@@ -229,19 +229,17 @@ def _fit(
 ) -> None:
     n_steps = _count_steps(len(lesson.training[0]), settings)
     every = max(1, n_steps // settings.n_checks)
-    optimizer = torch.optim.AdamW(decay_groups(network, settings), lr=settings.learning_rate, fused=True)
+    stepper = Stepper(network, settings, n_steps)
     # Of a network both ask only for its weights, members first, and how many members there are.
     average, keeper = Average(cast(Any, network), settings.averaging), Keeper(cast(Any, network))
     total, since = 0.0, 0
     for step, batch in enumerate(_batches(network, lesson, settings, n_steps, seed)):
-        for group in optimizer.param_groups:
-            group["lr"] = settings.learning_rate * pace(step / n_steps, settings)
         loss = _losses(network, lesson, batch, settings).sum()
-        optimizer.zero_grad()
+        stepper.forget_gradients()
         loss.backward()  # type: ignore[no-untyped-call]
         if settings.clip is not None:
             nn.utils.clip_grad_norm_(network.parameters(), settings.clip * settings.shape.n_members)
-        optimizer.step()
+        stepper.step()
         average.update(cast(Any, network), step)
         total, since = total + loss.item() / settings.shape.n_members, since + 1
         if (step + 1) % every == 0 or step == n_steps - 1:

@@ -1,7 +1,9 @@
 """Fit one network on all tables: seed, split, one plain loop, each member's best weights."""
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 import numpy as np
 import torch
@@ -14,20 +16,22 @@ from model.network import MoeNetwork
 from model.paper import PaperNetwork
 from training.dealing import Deck
 from training.doubting import doubt_shares
-from training.hearing import Heard, answer_after, hear_apart
+from training.hearing import Audience, Heard, answer_after
 from training.joint_normal import Council, fit_council
 from training.keeping import Average, Keeper
 from training.objective import cell_losses, hide_cells, member_losses, trivial_answer, weigh_columns
-from training.pacing import decay_groups, pace
 from training.parallel import Team
 from training.settings import NETWORKS, FitSettings
 from training.splitting import split_rows
+from training.stepping import Stepper
 from training.tables import Dataset, FitTable
 
 Network = MoeNetwork | PaperNetwork
 
 # In a wide table a step asks for some of its columns only: its cost then grows with S, not with S^2.
 MOST_QUESTIONS = 32
+# Laws are asked about so many steps at once: the calls are dear, not the sums.
+N_AHEAD = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,15 +81,13 @@ class _Part:
     validation_seen: Tensor
     trivial: Tensor
     checked: NDArray[np.int64]  # (M, rows): which rows each member is checked by
-    council: Council | None = None
-    folds: NDArray[np.int64] | None = None  # (N,): which of the council's laws tells of a row
+    audience: Audience | None = None  # if there are laws
     validation_heard: Heard | None = None
 
-    def hear(self, seen: Tensor, asked: Tensor, rows: NDArray[np.int64]) -> Heard | None:
-        """What the law of its fold says of each of the rows (M, B), if there are laws."""
-        if self.council is None or self.folds is None:
-            return None
-        return hear_apart(self.council, self.columns, seen, asked, self.folds[rows])
+    @property
+    def places(self) -> Tensor:
+        """(S,): where its columns are among themselves: all of them are asked."""
+        return torch.arange(len(self.columns), device=self.columns.device)
 
 
 def fit_network(
@@ -109,15 +111,13 @@ def fit_network(
     council = fit_council(dataset, seed) if isinstance(network, MoeNetwork) and not beside else None
     parts = _prepare_all(network, (dataset, *beside), settings, seed, council)
     n_steps = settings.n_steps(sum(len(part.training[0]) for part in parts))
-    optimizer = torch.optim.AdamW(decay_groups(network, settings), lr=settings.learning_rate, fused=True)
+    stepper = Stepper(network, settings, n_steps)
     average = Average(network, settings.averaging)
     keeper = Keeper(network)
     fitted = Fitted(network, settings, seed, council)
     total, since = 0.0, 0
-    for step, batch in enumerate(_batches(parts, settings, n_steps, seed, team)):
-        for group in optimizer.param_groups:
-            group["lr"] = settings.learning_rate * pace(step / n_steps, settings)
-        total, since = total + _learn(network, optimizer, batch, settings, team), since + 1
+    for step, batch in enumerate(_hear_ahead(_batches(parts, settings, n_steps, seed, team))):
+        total, since = total + _learn(network, stepper, batch, settings, team), since + 1
         average.update(network, step)
         if _is_check(step, n_steps, settings.n_checks):
             scores = _validate(average.network, parts, settings)
@@ -155,15 +155,13 @@ def _suit_to_target(network: MoeNetwork, dataset: Dataset, settings: FitSettings
         network.hears[2::4] = network.hears[3::4] = 0.0
 
 
-def _learn(
-    network: Network, optimizer: torch.optim.Optimizer, batch: "_Batch", settings: FitSettings, team: Team
-) -> float:
+def _learn(network: Network, stepper: Stepper, batch: "_Batch", settings: FitSettings, team: Team) -> float:
     """One step; returns the mean loss of a member."""
     loss = _losses(network, batch, settings).sum()
-    optimizer.zero_grad()
+    stepper.forget_gradients()
     loss.backward()  # type: ignore[no-untyped-call]
     _settle_gradients(network, settings, team)
-    optimizer.step()
+    stepper.step()
     return loss.item() / settings.shape.n_members
 
 
@@ -177,8 +175,8 @@ def _prepare_all(
     ]
     for i, part in enumerate(parts):
         if council is not None:
-            part.council, part.folds = council, council.folds[i]
-            part.validation_heard = part.hear(part.validation_seen, part.columns, part.checked)
+            part.audience = Audience.of(council, first.tables[i], council.folds[i])
+            part.validation_heard = part.audience.hear(part.validation_seen, part.places, part.checked)
     return parts
 
 
@@ -214,9 +212,10 @@ def _prepare(network: Network, tables: Sequence[FitTable], dataset: Dataset, set
 
 @dataclass(slots=True)
 class _Batch:
-    """Rows of one table: true cells, cells that may be seen (M, B, S), and which columns are asked (Q,)."""
+    """Rows of one table (M, B): true cells, cells that may be seen (M, B, S), and which columns are asked (Q,)."""
 
     part: _Part
+    rows: NDArray[np.int64]
     truth: Tensor
     seen: Tensor
     asked: Tensor
@@ -252,7 +251,25 @@ def _batches(parts: list[_Part], settings: FitSettings, n_steps: int, seed: int,
         asked = shared.permutation(n_columns)[:MOST_QUESTIONS] if n_columns > MOST_QUESTIONS else np.arange(n_columns)
         seen = hide_cells(truth, settings.hide_share, settings.hide_most, generator)
         questions = torch.from_numpy(asked).to(device)
-        yield _Batch(part, truth, seen, questions, part.hear(seen, part.columns[questions], rows))
+        yield _Batch(part, rows, truth, seen, questions)
+
+
+def _hear_ahead(batches: Iterator[_Batch]) -> Iterator[_Batch]:
+    """The same batches with what the laws say of them, those of the same table and questions together."""
+    while ahead := list(islice(batches, N_AHEAD)):
+        alike: dict[tuple[int, tuple[int, ...]], list[_Batch]] = defaultdict(list)
+        for batch in ahead:
+            alike[id(batch.part), tuple(batch.asked.tolist())].append(batch)
+        for some in alike.values():
+            audience = some[0].part.audience
+            if audience is None:
+                continue
+            seen, rows = torch.cat([b.seen for b in some], dim=1), np.concatenate([b.rows for b in some], axis=1)
+            mean, logits = audience.hear(seen, some[0].asked, rows)
+            each = zip(some, mean.chunk(len(some), dim=-1), logits.chunk(len(some), dim=-1), strict=True)
+            for batch, said, added in each:
+                batch.heard = Heard(said, added)
+        yield from ahead
 
 
 def _settle_gradients(network: Network, settings: FitSettings, team: Team) -> None:
@@ -273,12 +290,8 @@ def _validate(network: Network, parts: list[_Part], settings: FitSettings) -> Te
     network.eval()
     scores = []
     for part in parts:
-        every = torch.arange(len(part.columns), device=part.columns.device)
-        scores.append(
-            _losses(
-                network, _Batch(part, part.validation, part.validation_seen, every, part.validation_heard), settings
-            )
-        )
+        batch = _Batch(part, part.checked, part.validation, part.validation_seen, part.places, part.validation_heard)
+        scores.append(_losses(network, batch, settings))
     network.train()
     trivial = torch.stack([part.trivial for part in parts])  # (tables, M)
     known = trivial > 0  # a small table's few validation rows may hold no known cell

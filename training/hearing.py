@@ -1,19 +1,24 @@
 """The network and the linear expert together, as tensors: what a fit sees of them.
 
-Axis letters as in model.network: M members, B rows, S columns, Q questions, K values.
+Axis letters as in model.network: M members, B rows, S columns, Q questions, K values; N rows of a table.
 """
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from model.law import Floats, Indices
+from model.law import Indices
 from model.linear import LinearExpert
 from model.network import Answer, MoeNetwork
 from model.paper import PaperNetwork
 from training.joint_normal import Council
+from training.tables import FitTable
+
+Shorts = NDArray[np.float32]
 
 
 class Heard(NamedTuple):
@@ -29,22 +34,57 @@ def hear(expert: LinearExpert | None, columns: Tensor, seen: Tensor, asked: Tens
         return None
     rows = seen.reshape(-1, seen.shape[2]).cpu().numpy()
     told = expert.tell(columns.cpu().numpy(), rows, asked.cpu().numpy())
-    return _as_heard(told.mean, told.logits, seen)
+    return _as_heard(told.mean.astype(np.float32), told.logits.astype(np.float32), seen)
 
 
-def hear_apart(council: Council, columns: Tensor, seen: Tensor, asked: Tensor, folds: Indices) -> Heard:
-    """Ask about training rows, each by the expert of its fold; ``folds`` is (M, B)."""
-    rows, which = seen.reshape(-1, seen.shape[2]).cpu().numpy(), folds.ravel()
-    features, questions = columns.cpu().numpy(), asked.cpu().numpy()
-    told = [expert.tell(features, rows[which == fold], questions) for fold, expert in enumerate(council.fold_experts)]
-    back = np.argsort(np.argsort(which, kind="stable"), kind="stable")
-    mean, logits = (np.concatenate([getattr(one, name) for one in told])[back] for name in ("mean", "logits"))
-    return _as_heard(mean, logits, seen)
+@dataclass(frozen=True, slots=True, eq=False)
+class Audience:
+    """The rows of a table, and who tells of each: the law of its fold.
+
+    ``rehearsed``: what is said of all columns of the rows as they are, (N, S) and (N, S, K), and how many cells they
+    have, (N,): about half the rows of every step have nothing more hidden, and need not be told of again.
+    """
+
+    council: Council
+    columns: Indices
+    folds: Indices  # (N,)
+    rehearsed: tuple[Shorts, Shorts, Indices] | None = None
+
+    @classmethod
+    def of(cls, council: Council, table: FitTable, folds: Indices) -> "Audience":
+        """Only rows that are left out in turn are rehearsed: they are few."""
+        audience = cls(council, table.columns, folds)
+        if table.fold is None:
+            return audience
+        mean, logits = audience._tell(table.positions, table.columns, folds)
+        return cls(council, table.columns, folds, (mean, logits, (~np.isnan(table.positions)).sum(axis=1)))
+
+    def hear(self, seen: Tensor, places: Tensor, rows: Indices) -> Heard:
+        """What is said of the columns at ``places`` (Q,) of rows (M, B), of which some cells are seen, (M, B, S)."""
+        cells, which, at = seen.reshape(-1, seen.shape[2]).cpu().numpy(), rows.ravel(), places.cpu().numpy()
+        asked, folds = self.columns[at], self.folds[which]
+        if self.rehearsed is None:
+            return _as_heard(*self._tell(cells, asked, folds), seen)
+        *rehearsed, n_known = self.rehearsed
+        mean, logits = (said[which[:, None], at] for said in rehearsed)
+        hidden = np.flatnonzero((~np.isnan(cells)).sum(axis=1) < n_known[which])
+        mean[hidden], logits[hidden] = self._tell(cells[hidden], asked, folds[hidden])
+        return _as_heard(mean, logits, seen)
+
+    def _tell(self, cells: NDArray[np.float32], asked: Indices, folds: Indices) -> tuple[Shorts, Shorts]:
+        """Expected values (B, Q) and logits (B, Q, K) of rows (B, S), each by the law of its fold (B,)."""
+        told = [
+            expert.tell(self.columns, cells[folds == fold], asked)
+            for fold, expert in enumerate(self.council.fold_experts)
+        ]
+        back = np.argsort(np.argsort(folds, kind="stable"), kind="stable")
+        mean, logits = (np.concatenate([getattr(one, name) for one in told])[back] for name in ("mean", "logits"))
+        return mean.astype(np.float32), logits.astype(np.float32)
 
 
-def _as_heard(mean: Floats, logits: Floats, seen: Tensor) -> Heard:
+def _as_heard(mean: Shorts, logits: Shorts, seen: Tensor) -> Heard:
     m, b, _ = seen.shape
-    said, added = (torch.from_numpy(x.astype(np.float32)).to(seen.device) for x in (mean, logits))
+    said, added = (torch.from_numpy(x).to(seen.device) for x in (mean, logits))
     return Heard(said.view(m, b, -1).transpose(1, 2), added.view(m, b, *logits.shape[1:]).permute(0, 2, 3, 1))
 
 

@@ -7,8 +7,8 @@ from torch import nn
 from training.settings import FitSettings
 
 
-def decay_groups(network: nn.Module, settings: FitSettings) -> list[dict[str, object]]:
-    """Weights by how strongly they are pulled to zero: biases not at all, lone values the most."""
+def decay_groups(network: nn.Module, settings: FitSettings) -> list[tuple[list[nn.Parameter], float]]:
+    """Weights, and how strongly they are pulled to zero: biases not at all, lone values the most."""
     free: list[nn.Parameter] = []
     values: list[nn.Parameter] = []
     others: list[nn.Parameter] = []
@@ -18,7 +18,7 @@ def decay_groups(network: nn.Module, settings: FitSettings) -> list[dict[str, ob
         else:
             (values if name.startswith("own") else others).append(weight)
     decays = zip((free, values, others), (0.0, settings.value_decay, settings.weight_decay), strict=True)
-    return [{"params": params, "weight_decay": decay} for params, decay in decays if params]
+    return [(weights, decay) for weights, decay in decays if weights]
 
 
 def pace(done: float, settings: FitSettings) -> float:
