@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from starlette.requests import ClientDisconnect, Request
 
-from service.errors import ProblemError
+from service.errors import shutting_down
 
 Answer = TypeVar("Answer")
 
@@ -56,7 +56,7 @@ class Bulk:
     def pause(self) -> None:
         """Let others in; called by the work itself, between its pieces."""
         if self._stopping.is_set():
-            raise ProblemError(503, "the process is shutting down", headers={"retry-after": "1"})
+            raise shutting_down()
         if self._abandoned.is_set():
             raise ClientDisconnect
         time.sleep(PAUSE_SECONDS)

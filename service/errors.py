@@ -56,6 +56,11 @@ class ProblemError(Exception):
         self.headers = dict(headers or {})
 
 
+def shutting_down() -> ProblemError:
+    """What work is told that will not be ended by this process."""
+    return ProblemError(503, "the process is shutting down", headers={"retry-after": "1"})
+
+
 def problem_of(error: Exception) -> ProblemError:
     """What an exception means to the caller."""
     if isinstance(error, ProblemError):

@@ -4,6 +4,7 @@ Plain ASGI, without a task or a queue per request. Addresses that must be fast a
 before any routing; all others go on to FastAPI.
 """
 
+import asyncio
 import hmac
 import logging
 import os
@@ -17,7 +18,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service import metrics
-from service.errors import ProblemError, problem_of, problem_response
+from service.errors import ProblemError, problem_of, problem_response, shutting_down
 from service.logs import log_request
 from service.settings import Settings, digest_key
 
@@ -88,6 +89,11 @@ class Front:
             await self._answer(scope, receive, answer, headers)
         except ClientDisconnect:
             status = status or 499
+        except asyncio.CancelledError:
+            # Only a server that stops does this, once its patience is over; left alone it would say 500.
+            if status or not self._drain.begun:
+                raise
+            await problem_response(shutting_down(), scope["path"], request_id)(scope, receive, answer)
         except Exception as error:
             if problem_of(error).status == 500:
                 log.exception("unexpected error", extra={"request_id": request_id})
