@@ -28,6 +28,7 @@ from training.extending_law import extend_expert
 from training.hearing import hear
 from training.joining import Joined
 from training.keeping import Average, Keeper
+from training.memory import kept_memory
 from training.objective import cell_losses, hide_cells, member_losses, trivial_answer
 from training.settings import FitSettings, choose_settings
 from training.stepping import Stepper
@@ -224,6 +225,7 @@ def _losses(
     return member_losses(losses, wanted, lesson.weights[asked])
 
 
+@kept_memory()
 def _fit(
     network: ExtendedNetwork, lesson: Lesson, settings: FitSettings, seed: int, report: Callable[[Check], None]
 ) -> None:

@@ -19,6 +19,7 @@ from training.doubting import doubt_shares
 from training.hearing import Audience, Heard, answer_after
 from training.joint_normal import Council, fit_council
 from training.keeping import Average, Keeper
+from training.memory import kept_memory
 from training.objective import cell_losses, hide_cells, member_losses, trivial_answer, weigh_columns
 from training.parallel import Team
 from training.settings import NETWORKS, FitSettings
@@ -90,6 +91,7 @@ class _Part:
         return torch.arange(len(self.columns), device=self.columns.device)
 
 
+@kept_memory()
 def fit_network(
     dataset: Dataset,
     settings: FitSettings,
@@ -265,10 +267,9 @@ def _hear_ahead(batches: Iterator[_Batch]) -> Iterator[_Batch]:
             if audience is None:
                 continue
             seen, rows = torch.cat([b.seen for b in some], dim=1), np.concatenate([b.rows for b in some], axis=1)
-            mean, logits = audience.hear(seen, some[0].asked, rows)
-            each = zip(some, mean.chunk(len(some), dim=-1), logits.chunk(len(some), dim=-1), strict=True)
-            for batch, said, added in each:
-                batch.heard = Heard(said, added)
+            heard = audience.hear(seen, some[0].asked, rows)
+            for batch, *said in zip(some, *(part.chunk(len(some), dim=-1) for part in heard), strict=True):
+                batch.heard = Heard(*said)
         yield from ahead
 
 
