@@ -51,11 +51,11 @@ class LinearExpert:
         self.law = law
         self.beliefs = beliefs
         self.lean = np.ones((len(schema.features), 2)) if lean is None else lean
-        self._n_values = max(feature.n_values for feature in schema.features)
-        self._standard = np.zeros((len(schema.features), self._n_values))  # (F, K): knots of numbers, in spreads
+        self.n_values = max(feature.n_values for feature in schema.features)
+        self._standard = np.zeros((len(schema.features), self.n_values))  # (F, K): knots of numbers, in spreads
         for i, feature in enumerate(schema.features):
             if feature.is_number:
-                self._standard[i] = _pad(standardize(feature.knots), self._n_values)
+                self._standard[i] = _pad(standardize(feature.knots), self.n_values)
         self._requests: dict[bytes, Request] = {}
         asked = [i for i in sorted(set(law.owner.tolist())) if schema.features[i].kind in ASKED_KINDS]
         self._numbers = self._lay_out_numbers([i for i in asked if schema.features[i].is_number])
@@ -98,7 +98,7 @@ class LinearExpert:
         ``means_only``: of numbers the expected value is enough.
         """
         request = self._request(columns)
-        told = _silence(len(positions), len(asked), self._n_values, len(columns) if explain else None)
+        told = _silence(len(positions), len(asked), self.n_values, len(columns) if explain else None)
         if len(positions) == 0:
             return told
         if len(positions) == 1 and not explain:
@@ -175,7 +175,7 @@ class LinearExpert:
             covariance=self.law.covariance[np.ix_(dims, dims)],
             across=self.law.covariance[:, dims],
             value=self.law.value[dims],
-            knots=_pad(self._standard[self.law.owner[dims]].T, self._n_values + 1).T,
+            knots=_pad(self._standard[self.law.owner[dims]].T, self.n_values + 1).T,
         )
 
     def join(

@@ -90,7 +90,8 @@ class Front:
         except ClientDisconnect:
             status = status or 499
         except asyncio.CancelledError:
-            # Only a server that stops does this, once its patience is over; left alone it would say 500.
+            # A server that stops does this once its patience is over; left alone it would say 500. The task ends with
+            # this answer, which is all that was wanted of it.
             if status or not self._drain.begun:
                 raise
             await problem_response(shutting_down(), scope["path"], request_id)(scope, receive, answer)

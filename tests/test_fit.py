@@ -249,8 +249,10 @@ def test_settings_come_from_the_environment_too(small_family, tmp_path):
     assert (manifest["seed"], manifest["training"]["settings"]["epochs"]) == (7, 1.0)
 
 
-def test_in_a_fit_of_several_tables_each_row_is_told_of_by_the_law_of_its_fold(tmp_path):
-    from training.fit import _batches, _hear_ahead, _prepare_all, _start
+@pytest.mark.parametrize("in_turn", [False, True])
+def test_in_a_fit_of_several_tables_each_row_is_told_of_by_the_law_of_its_fold(tmp_path, in_turn):
+    from training.batches import N_AHEAD, draw_batches, hear_ahead
+    from training.fit import _prepare_all, _start
     from training.hearing import hear
     from training.joint_normal import fit_council
     from training.parallel import Team
@@ -259,7 +261,8 @@ def test_in_a_fit_of_several_tables_each_row_is_told_of_by_the_law_of_its_fold(t
     for name, columns in (("one", ["a", "word", "b", "c"]), ("two", ["c", "other", "a", "d"])):
         cells = {c: rng.choice(list("pqrs"), 60) if len(c) > 1 else rng.normal(size=60) for c in columns}
         pd.DataFrame(cells).to_csv(tmp_path / f"{name}.csv", index=False)
-    dataset = load_family(family_of_paths([tmp_path / "one.csv", tmp_path / "two.csv"]))
+    dataset = load_family(family_of_paths([tmp_path / "one.csv", tmp_path / "two.csv"]), in_turn=in_turn)
+    assert dataset.is_folded is in_turn
     settings = choose_settings("moe", dataset.n_rows, dataset.n_cells, 1)
     council = fit_council(dataset)
     parts = _prepare_all(_start(dataset, settings, ()), (dataset,), settings, 0, council)
@@ -273,9 +276,11 @@ def test_in_a_fit_of_several_tables_each_row_is_told_of_by_the_law_of_its_fold(t
 
     for part, table in zip(parts, dataset.tables, strict=True):
         agrees(part, table, part.validation_heard, part.validation_seen, part.validation, part.columns)
-    batch = next(_hear_ahead(_batches(parts, settings, 5, 0, Team())))
-    part = batch.part
-    few = slice(None, 5)
-    table = dataset.tables[[p is part for p in parts].index(True)]
-    heard = batch.heard._replace(logits=batch.heard.logits[..., few])
-    agrees(part, table, heard, batch.seen[:, few], batch.truth[:, few], part.columns[batch.asked])
+    few, n_steps = slice(None, 3), N_AHEAD + 2
+    batches = list(hear_ahead(draw_batches(parts, settings, n_steps, 0, Team())))
+    assert len(batches) == n_steps
+    for batch in batches:
+        part = batch.part
+        table = dataset.tables[[p is part for p in parts].index(True)]
+        heard = batch.heard._replace(logits=batch.heard.logits[..., few])
+        agrees(part, table, heard, batch.seen[:, few], batch.truth[:, few], part.columns[batch.asked])

@@ -229,14 +229,21 @@ def test_training_rows_are_told_of_by_laws_that_have_not_seen_them(noise):
     assert seen < shares < surprise(unseen, rows, word, column)  # there is nothing to be known
 
 
-def test_every_row_gets_the_answer_of_its_own_law(noise):
+@pytest.mark.parametrize("in_turn", [False, True])
+def test_every_row_gets_the_answer_of_its_own_law_as_it_is_and_with_cells_hidden(noise, in_turn):
     council = fit_council(noise)
     table, columns = noise.tables[0], torch.from_numpy(noise.tables[0].columns)
-    picked = np.asarray([[7, 3, 11, 3], [0, 1, 2, 5]])
+    if in_turn:
+        table = replace(table, fold=council.folds[0])  # its rows are rehearsed then
+    picked, places = np.asarray([[7, 3, 11, 3], [0, 1, 2, 5]]), torch.tensor([4, 0, 2])
     folds, rows = council.folds[0][picked], torch.from_numpy(table.positions[picked])
-    told = Audience.of(council, table, council.folds[0]).hear(rows, torch.arange(len(columns)), picked)
+    rows[:, ::2, 1:3] = torch.nan
+    audience = Audience.of(council, table, council.folds[0])
+    assert (audience.rehearsed is not None) is in_turn
+    told = audience.hear(rows, places, picked)
     for member, row in np.ndindex(*picked.shape):
-        alone = hear(council.fold_experts[folds[member, row]], columns, rows[member, row][None, None], columns)
+        law = council.fold_experts[folds[member, row]]
+        alone = hear(law, columns, rows[member, row][None, None], columns[places])
         assert told.mean[member, :, row].tolist() == pytest.approx(alone.mean[0, :, 0].tolist(), abs=1e-5)
         assert told.logits[member, :, :, row].numpy() == pytest.approx(alone.logits[0, :, :, 0].numpy(), abs=1e-4)
 

@@ -1,22 +1,19 @@
 """Fit one network on all tables: seed, split, one plain loop, each member's best weights."""
 
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from model.layout import Layout
 from model.linear import LinearExpert
 from model.network import MoeNetwork
 from model.paper import PaperNetwork
-from training.dealing import Deck
+from training.batches import Batch, Part, draw_batches, hear_ahead
 from training.doubting import doubt_shares
-from training.hearing import Audience, Heard, answer_after
+from training.hearing import Audience, answer_after
 from training.joint_normal import Council, fit_council
 from training.keeping import Average, Keeper
 from training.memory import kept_memory
@@ -28,11 +25,6 @@ from training.stepping import Stepper
 from training.tables import Dataset, FitTable
 
 Network = MoeNetwork | PaperNetwork
-
-# In a wide table a step asks for some of its columns only: its cost then grows with S, not with S^2.
-MOST_QUESTIONS = 32
-# Laws are asked about so many steps at once: the calls are dear, not the sums.
-N_AHEAD = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,31 +58,6 @@ class Fitted:
             self.expert.lean = self.network.mean_lean()
 
 
-@dataclass(slots=True)
-class _Part:
-    """One table's rows as tensors: what each member trains on, and what it is checked by.
-
-    ``positions`` (L, N, S) of all data sets; ``owner`` (M,): whose rows each member learns from.
-    """
-
-    columns: Tensor
-    positions: Tensor
-    owner: Tensor
-    weights: Tensor
-    training: list[NDArray[np.int64]]
-    validation: Tensor
-    validation_seen: Tensor
-    trivial: Tensor
-    checked: NDArray[np.int64]  # (M, rows): which rows each member is checked by
-    audience: Audience | None = None  # if there are laws
-    validation_heard: Heard | None = None
-
-    @property
-    def places(self) -> Tensor:
-        """(S,): where its columns are among themselves: all of them are asked."""
-        return torch.arange(len(self.columns), device=self.columns.device)
-
-
 @kept_memory()
 def fit_network(
     dataset: Dataset,
@@ -118,7 +85,7 @@ def fit_network(
     keeper = Keeper(network)
     fitted = Fitted(network, settings, seed, council)
     total, since = 0.0, 0
-    for step, batch in enumerate(_hear_ahead(_batches(parts, settings, n_steps, seed, team))):
+    for step, batch in enumerate(hear_ahead(draw_batches(parts, settings, n_steps, seed, team))):
         total, since = total + _learn(network, stepper, batch, settings, team), since + 1
         average.update(network, step)
         if _is_check(step, n_steps, settings.n_checks):
@@ -157,7 +124,7 @@ def _suit_to_target(network: MoeNetwork, dataset: Dataset, settings: FitSettings
         network.hears[2::4] = network.hears[3::4] = 0.0
 
 
-def _learn(network: Network, stepper: Stepper, batch: "_Batch", settings: FitSettings, team: Team) -> float:
+def _learn(network: Network, stepper: Stepper, batch: Batch, settings: FitSettings, team: Team) -> float:
     """One step; returns the mean loss of a member."""
     loss = _losses(network, batch, settings).sum()
     stepper.forget_gradients()
@@ -169,7 +136,7 @@ def _learn(network: Network, stepper: Stepper, batch: "_Batch", settings: FitSet
 
 def _prepare_all(
     network: Network, datasets: Sequence[Dataset], settings: FitSettings, seed: int, council: Council | None
-) -> list[_Part]:
+) -> list[Part]:
     first = datasets[0]
     parts = [
         _prepare(network, [data.tables[i] for data in datasets], first, settings, seed + i)
@@ -182,7 +149,7 @@ def _prepare_all(
     return parts
 
 
-def _prepare(network: Network, tables: Sequence[FitTable], dataset: Dataset, settings: FitSettings, seed: int) -> _Part:
+def _prepare(network: Network, tables: Sequence[FitTable], dataset: Dataset, settings: FitSettings, seed: int) -> Part:
     """Split the training rows of a table (one for each data set), for each member in its own way."""
     device, first = network.layout.word.device, tables[0]
     n_each = settings.shape.n_members // len(tables)
@@ -199,7 +166,7 @@ def _prepare(network: Network, tables: Sequence[FitTable], dataset: Dataset, set
     weights = weigh_columns(columns, network.layout, dataset, settings).to(device)
     trivial = trivial_answer(network.layout, validation, columns)
     losses = cell_losses(trivial, validation, network.layout, columns, settings)
-    return _Part(
+    return Part(
         columns=columns.to(device),
         positions=positions,
         owner=owner,
@@ -212,65 +179,13 @@ def _prepare(network: Network, tables: Sequence[FitTable], dataset: Dataset, set
     )
 
 
-@dataclass(slots=True)
-class _Batch:
-    """Rows of one table (M, B): true cells, cells that may be seen (M, B, S), and which columns are asked (Q,)."""
-
-    part: _Part
-    rows: NDArray[np.int64]
-    truth: Tensor
-    seen: Tensor
-    asked: Tensor
-    heard: Heard | None = None
-
-
-def _losses(network: Network, batch: _Batch, settings: FitSettings) -> Tensor:
+def _losses(network: Network, batch: Batch, settings: FitSettings) -> Tensor:
     """Each member's loss, (M,)."""
     part, truth = batch.part, batch.truth[..., batch.asked]
     questions = part.columns[batch.asked]
     answer = answer_after(network, batch.heard, part.columns, batch.seen, questions)
     losses = cell_losses(answer, truth, network.layout, questions, settings)
     return member_losses(losses, truth, part.weights[batch.asked])
-
-
-def _batches(parts: list[_Part], settings: FitSettings, n_steps: int, seed: int, team: Team) -> Iterator[_Batch]:
-    """Draw a table, then rows of it for each member.
-
-    Tables are drawn by the square root of their rows, so that small ones are heard and large ones
-    are not starved. All processes draw the same tables and questions, and other rows.
-    """
-    shared, own = np.random.default_rng([seed, 0]), np.random.default_rng([seed, 1, team.rank])
-    generator = torch.Generator().manual_seed(seed * 1000 + team.rank)
-    odds = np.sqrt([len(part.training[0]) for part in parts])
-    n_rows = max(1, settings.batch_rows // team.size)
-    decks = [[Deck(rows, own) for rows in part.training] for part in parts]
-    for choice in shared.choice(len(parts), n_steps, p=odds / odds.sum()):
-        part = parts[choice]
-        device = part.columns.device
-        rows = np.stack([deck.draw(n_rows) for deck in decks[choice]])
-        truth = part.positions[part.owner.unsqueeze(1), torch.from_numpy(rows)].to(device)  # (M, B, S)
-        n_columns = len(part.columns)
-        asked = shared.permutation(n_columns)[:MOST_QUESTIONS] if n_columns > MOST_QUESTIONS else np.arange(n_columns)
-        seen = hide_cells(truth, settings.hide_share, settings.hide_most, generator)
-        questions = torch.from_numpy(asked).to(device)
-        yield _Batch(part, rows, truth, seen, questions)
-
-
-def _hear_ahead(batches: Iterator[_Batch]) -> Iterator[_Batch]:
-    """The same batches with what the laws say of them, those of the same table and questions together."""
-    while ahead := list(islice(batches, N_AHEAD)):
-        alike: dict[tuple[int, tuple[int, ...]], list[_Batch]] = defaultdict(list)
-        for batch in ahead:
-            alike[id(batch.part), tuple(batch.asked.tolist())].append(batch)
-        for some in alike.values():
-            audience = some[0].part.audience
-            if audience is None:
-                continue
-            seen, rows = torch.cat([b.seen for b in some], dim=1), np.concatenate([b.rows for b in some], axis=1)
-            heard = audience.hear(seen, some[0].asked, rows)
-            for batch, *said in zip(some, *(part.chunk(len(some), dim=-1) for part in heard), strict=True):
-                batch.heard = Heard(*said)
-        yield from ahead
 
 
 def _settle_gradients(network: Network, settings: FitSettings, team: Team) -> None:
@@ -286,12 +201,12 @@ def _is_check(step: int, n_steps: int, n_checks: int) -> bool:
 
 
 @torch.no_grad()
-def _validate(network: Network, parts: list[_Part], settings: FitSettings) -> Tensor:
+def _validate(network: Network, parts: list[Part], settings: FitSettings) -> Tensor:
     """Each member's loss on its own validation rows, relative to the trivial guess, (M,)."""
     network.eval()
     scores = []
     for part in parts:
-        batch = _Batch(part, part.checked, part.validation, part.validation_seen, part.places, part.validation_heard)
+        batch = Batch(part, part.checked, part.validation, part.validation_seen, part.places, part.validation_heard)
         scores.append(_losses(network, batch, settings))
     network.train()
     trivial = torch.stack([part.trivial for part in parts])  # (tables, M)

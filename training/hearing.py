@@ -18,7 +18,7 @@ from model.paper import PaperNetwork
 from training.joint_normal import Council
 from training.tables import FitTable
 
-Shorts = NDArray[np.float32]
+Singles = NDArray[np.float32]
 
 
 class Heard(NamedTuple):
@@ -48,7 +48,7 @@ class Audience:
     council: Council
     columns: Indices
     folds: Indices  # (N,)
-    rehearsed: tuple[Shorts, Shorts, Indices] | None = None
+    rehearsed: tuple[Singles, Singles, Indices] | None = None
 
     @classmethod
     def of(cls, council: Council, table: FitTable, folds: Indices) -> "Audience":
@@ -71,18 +71,18 @@ class Audience:
         mean[hidden], logits[hidden] = self._tell(cells[hidden], asked, folds[hidden])
         return _as_heard(mean, logits, seen)
 
-    def _tell(self, cells: NDArray[np.float32], asked: Indices, folds: Indices) -> tuple[Shorts, Shorts]:
+    def _tell(self, cells: Singles, asked: Indices, folds: Indices) -> tuple[Singles, Singles]:
         """Expected values (B, Q) and logits (B, Q, K) of rows (B, S), each by the law of its fold (B,)."""
-        told = [
-            expert.tell(self.columns, cells[folds == fold], asked)
-            for fold, expert in enumerate(self.council.fold_experts)
-        ]
-        back = np.argsort(np.argsort(folds, kind="stable"), kind="stable")
-        mean, logits = (np.concatenate([getattr(one, name) for one in told])[back] for name in ("mean", "logits"))
-        return mean.astype(np.float32), logits.astype(np.float32)
+        mean = np.empty((len(cells), len(asked)), dtype=np.float32)
+        logits = np.empty((*mean.shape, self.council.expert.n_values), dtype=np.float32)
+        for fold, expert in enumerate(self.council.fold_experts):
+            of_fold = folds == fold
+            told = expert.tell(self.columns, cells[of_fold], asked)
+            mean[of_fold], logits[of_fold] = told.mean, told.logits
+        return mean, logits
 
 
-def _as_heard(mean: Shorts, logits: Shorts, seen: Tensor) -> Heard:
+def _as_heard(mean: Singles, logits: Singles, seen: Tensor) -> Heard:
     m, b, _ = seen.shape
     said, added = (torch.from_numpy(x).to(seen.device) for x in (mean, logits))
     return Heard(said.view(m, b, -1).transpose(1, 2), added.view(m, b, *logits.shape[1:]).permute(0, 2, 3, 1))

@@ -13,6 +13,7 @@ from torch.optim.adamw import adamw
 from training.pacing import decay_groups, pace
 from training.settings import FitSettings
 
+# Those that torch takes if nothing is said.
 BETAS = (0.9, 0.999)
 EPSILON = 1e-8
 
@@ -38,8 +39,12 @@ class Stepper:
     network: nn.Module
     settings: FitSettings
     n_steps: int
-    n_done: int = 0
-    _memory: dict[nn.Parameter, _Memory] = field(default_factory=dict)
+    n_done: int = field(default=0, init=False)
+    _groups: list[tuple[list[nn.Parameter], float]] = field(init=False)
+    _memory: dict[nn.Parameter, _Memory] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        self._groups = decay_groups(self.network, self.settings)
 
     def forget_gradients(self) -> None:
         for weight in self.network.parameters():
@@ -50,7 +55,7 @@ class Stepper:
         """One step; weights without a gradient stay where they are."""
         learning_rate = self.settings.learning_rate * pace(self.n_done / self.n_steps, self.settings)
         self.n_done += 1
-        for weights, decay in decay_groups(self.network, self.settings):
+        for weights, decay in self._groups:
             pulled = {weight: weight.grad for weight in weights if weight.grad is not None}
             memory = [self._remember(weight) for weight in pulled]
             adamw(

@@ -19,7 +19,7 @@ N_SEEDS = 3
 RECORDED = Path(__file__).with_name("recorded.json")
 MEAN = "mean"
 N_SINGLE, N_BEFORE = 20, 5
-# Slow ones are timed on fewer rows.
+# Slow ones get so long, and fewer rows; the rows before them as long again.
 MOST_SECONDS = 5.0
 
 
