@@ -208,5 +208,5 @@ def test_some_members_alone_say_what_they_say_among_the_others():
         among, alone = network(every, rows.expand(4, -1, -1), every), network.pick(members)
         answer = alone(every, rows.expand(len(members), -1, -1), every)
         for part, of_all in zip(answer, among, strict=True):
-            assert torch.equal(part, of_all[members])
+            torch.testing.assert_close(part, of_all[members], rtol=1e-5, atol=1e-5)  # sums may be split otherwise
         assert np.allclose(alone.mean_lean(), (network.hears * network.lean)[members].mean(0).detach())
