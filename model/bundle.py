@@ -26,7 +26,7 @@ from model.portrait_files import Linking, linking_of
 from model.schema import Schema, feature_from_json, features_to_json, table_from_json, table_to_json
 
 Part = TypeVar("Part")
-FORMAT = 3
+FORMAT = 4
 MANIFEST, NETWORK, ENCODINGS = "bundle.json", "model.onnx", "encodings.npy"
 # Only where there is a linear expert, and where rows were held out to calibrate on; older bundles have no linking.
 EXPERT = "expert.npz"

@@ -1,14 +1,15 @@
 """The joint normal law of all features: its dimensions, and what a request's columns are to it.
 
-Numbers enter in units of their spread, words as one dimension of 0 and 1 each. Axis letters: B rows, S columns,
-K values, D dimensions of the law, d those of a request's columns, P patterns of missing cells.
+Numbers enter in units of their spread, and by orders of their normal score, so that what is straight in the law's
+dimensions may bend in the numbers; words as one dimension of 0 and 1 each. Axis letters: B rows, S columns,
+K values, D dimensions of the law, d those of a request's columns, w those of one feature, P patterns of missing cells.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from math import isnan
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,18 +20,23 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 # Words of a feature with more values than this do not enter.
 MOST_VALUES = 12
+# What a dimension is: one of a word's values, from 0 on; a number itself; below it, the orders of the number's normal
+# score, the first of them next to it.
+PLAIN = -1
+N_ORDERS = 2
 # No expectation is surer than this, in squared spreads.
 LEAST_VARIANCE = 1e-4
 # So many floats are kept for each request.
 MOST_KEPT = 100_000
-# Patterns of missing cells that are worked out together.
-MOST_PATTERNS = 512
+# Patterns of missing cells that are worked out together: the more there are, the less alike they are.
+PATTERNS_AT_ONCE = 64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NormalLaw:
     """Mean (D,) and covariance (D, D) of all dimensions: dimension i is the number feature ``owner[i]``
-    if ``value[i]`` is -1, else whether that feature has this value.
+    if ``value[i]`` is -1, an order of its normal score if it is less, else whether that feature has this value.
+    A feature's dimensions lie side by side, a number's own before its orders.
     """
 
     owner: Indices
@@ -47,11 +53,13 @@ class NormalLaw:
 @dataclass(slots=True, eq=False)
 class Request:
     """What the columns of a request are to the law: its dimensions ``dims``, the column ``place`` each belongs to,
-    mean and value of each (d,), their covariance, and the knots of numbers (d, K + 1). ``kept``: inverses that were
-    worked out before, by pattern of missing cells, and for single rows Cholesky factors, by the dimensions they have.
+    owner, mean and value of each (d,), their covariance, and what numbers have at their knots (d, K + 1). ``kept``:
+    inverses that were worked out before, by pattern of missing cells, and for single rows Cholesky factors, by the
+    dimensions they have.
     """
 
     dims: Indices
+    owner: Indices
     place: Indices
     to_column: Floats  # (d, S)
     mean: Floats
@@ -59,6 +67,7 @@ class Request:
     across: Floats  # (D, d): covariance of all dimensions with these
     value: Indices
     knots: Floats
+    n_knots: Indices
     kept: dict[bytes | tuple[int, ...], Floats] = field(default_factory=dict)
     # The same for single rows, as lists; empty until there is one.
     listed: list[tuple[int, int, int, float, list[float]]] = field(default_factory=list)
@@ -107,8 +116,8 @@ class Request:
     def _list(self) -> list[tuple[int, int, int, float, list[float]]]:
         """Of each dimension itself, its place, value, mean, and its own knots, with the last one twice."""
         own = [
-            [] if value >= 0 else knots[: int(knots.searchsorted(knots[-1])) + 2].tolist()
-            for value, knots in zip(self.value, self.knots, strict=True)
+            [] if value >= 0 else knots[: n_knots + 1].tolist()
+            for value, knots, n_knots in zip(self.value, self.knots, self.n_knots, strict=True)
         ]
         parts = (self.dims, self.place, self.value, self.mean)
         self.listed = list(zip(*(part.tolist() for part in parts), own, strict=True))
@@ -160,31 +169,78 @@ def solvers() -> Any:
     return lapack
 
 
-def dimensions_of(schema: Schema, most: int) -> tuple[Indices, Indices]:
+def dimensions_of(schema: Schema, most: int, most_with_orders: int = 0) -> tuple[Indices, Indices]:
     """Owner and value of each dimension; words are left out, those of the most varied features first, where
-    there would be more dimensions than ``most``, and everything where the numbers alone are more.
+    there would be more dimensions than ``most``, and everything where the numbers alone are more. Orders of the normal
+    score enter, each of all numbers or of none, where there are no more than ``most_with_orders`` with them.
     """
-    features = list(enumerate(schema.features))
-    pairs = [(i, -1) for i, feature in features if feature.is_number]
-    if len(pairs) > most:
+    features = schema.features
+    values = {i: [PLAIN] for i, feature in enumerate(features) if feature.is_number}
+    if len(values) > most:
         return np.empty(0, np.int64), np.empty(0, np.int64)
-    words = [(f.n_values, i) for i, f in features if not f.is_number and f.n_values <= MOST_VALUES]
-    for n_values, i in sorted(words):
-        if len(pairs) + n_values - 1 <= most:
+    bent = [i for i in values if features[i].n_values > 2]  # two values lie on a line
+    n_dims = len(values)
+    for n_values, i in sorted((f.n_values, i) for i, f in enumerate(features) if not f.is_number):
+        if n_values <= MOST_VALUES and n_dims + n_values - 1 <= most:
             # The last value is what is left when it is none of the others.
-            pairs += [(i, value) for value in range(n_values - 1)]
-    owner, value = np.asarray(sorted(pairs), dtype=np.int64).reshape(-1, 2).T
+            values[i] = list(range(n_values - 1))
+            n_dims += n_values - 1
+    for order in range(1, N_ORDERS + 1):
+        if n_dims + len(bent) <= most_with_orders:
+            n_dims += len(bent)
+            for i in bent:
+                values[i].append(PLAIN - order)
+    pairs = [(i, value) for i in sorted(values) for value in values[i]]
+    owner, value = np.asarray(pairs, dtype=np.int64).reshape(-1, 2).T
     return owner, value
 
 
-def invert_seen(covariance: Floats, seen: Floats) -> Floats:
-    """The precision of the seen dimensions of each pattern (P, d), zero for all others, (P, d, d)."""
-    both = seen[:, :, None] * seen[:, None, :]
-    masked = covariance * both
-    diagonal = np.arange(seen.shape[1])
-    masked[:, diagonal, diagonal] += 1.0 - seen
-    inverse: Floats = np.linalg.inv(masked) * both
-    return inverse
+def invert_seen(covariance: Floats, seen: NDArray[np.bool_]) -> Floats:
+    """The precision of the seen dimensions of each pattern (P, d), zero for all others, (P, d, d).
+
+    Where more is seen than missing, it is the precision of all less what the missing ones make of it: only as many
+    dimensions have to be inverted as are seen, or missing, whichever are fewer.
+    """
+    n_patterns, d = seen.shape
+    inverses = np.zeros((n_patterns, d, d))
+    is_few = 2 * seen.sum(axis=1) <= d
+    for block in invert_blocks(covariance, seen, np.flatnonzero(is_few)):
+        which, at = block.patterns[:, None, None], block.at
+        inverses[which, at[:, :, None], at[:, None, :]] = block.inverses
+    if not is_few.all():
+        precision = np.asarray(np.linalg.inv(covariance), dtype=np.float64)
+        for block in invert_blocks(precision, ~seen, np.flatnonzero(~is_few)):
+            there = seen[block.patterns]
+            across = np.where(there[:, None, :], precision[block.at], 0.0)  # (p, k, d)
+            own = np.where(there[:, :, None] & there[:, None, :], precision, 0.0)
+            inverses[block.patterns] = own - across.transpose(0, 2, 1) @ (block.inverses @ across)
+    return inverses
+
+
+class Block(NamedTuple):
+    """Some ``patterns`` (p,), the dimensions ``at`` (p, k) chosen in each, and the inverse of the matrix there,
+    (p, k, k). Where a pattern has fewer than k, others stand in ``at``, and the inverse is zero there.
+    """
+
+    patterns: Indices
+    at: Indices
+    inverses: Floats
+
+
+def invert_blocks(matrix: Floats, chosen: NDArray[np.bool_], patterns: Indices) -> Iterator[Block]:
+    """Parts of a matrix (d, d), inverted: for some ``patterns`` the rows and columns ``chosen`` (P, d) by them. Those
+    with about as many are worked out together.
+    """
+    n_chosen = chosen[patterns].sum(axis=1)
+    ordered = patterns[np.argsort(n_chosen, kind="stable")]
+    for i in range(0, len(ordered), PATTERNS_AT_ONCE):
+        some = ordered[i : i + PATTERNS_AT_ONCE]
+        k = int(chosen[some[-1]].sum())
+        at = np.argsort(~chosen[some], axis=1, kind="stable")[:, :k]  # (p, k)
+        own = np.take_along_axis(chosen[some], at, axis=1)
+        both = own[:, :, None] & own[:, None, :]
+        part = np.where(both, matrix[at[:, :, None], at[:, None, :]], np.eye(k))
+        yield Block(some, at, np.where(both, np.linalg.inv(part), 0.0))
 
 
 def invert_one(covariance: Floats, seen: NDArray[np.bool_]) -> Floats:
@@ -196,11 +252,6 @@ def invert_one(covariance: Floats, seen: NDArray[np.bool_]) -> Floats:
     return inverse
 
 
-def invert_patterns(covariance: Floats, patterns: NDArray[np.bool_]) -> Floats:
-    steps = range(0, len(patterns), MOST_PATTERNS)
-    return np.concatenate([invert_seen(covariance, patterns[i : i + MOST_PATTERNS].astype(float)) for i in steps])
-
-
 def find_patterns(seen: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], Indices]:
     """The distinct rows (P, d), and which of them each row is (B,)."""
     if len(seen) == 1 or (seen == seen[:1]).all():
@@ -208,93 +259,3 @@ def find_patterns(seen: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], Indices]:
     packed = np.ascontiguousarray(np.packbits(seen, axis=1))
     _, first, which = np.unique(packed.view(f"V{packed.shape[1]}").ravel(), return_index=True, return_inverse=True)
     return seen[first], which.ravel()
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Known:
-    """The cells of a request's rows: which ``patterns`` (P, d) of seen dimensions there are, the ``inverses`` of
-    their covariance (P, d, d), zero where unseen, which of them each row has (B,), and the cells themselves (B, d).
-    """
-
-    request: Request
-    patterns: NDArray[np.bool_]
-    inverses: Floats
-    which: Indices
-    cells: Floats
-
-    def apply(self, slopes: Floats) -> Floats:
-        """Each row's cells times the slopes (P, n, d) of its pattern, (B, n)."""
-        if len(slopes) == 1:
-            return np.asarray(self.cells @ slopes[0].T)
-        return np.asarray((slopes[self.which] @ self.cells[:, :, None])[:, :, 0])
-
-    def spread(self, values: Floats) -> Floats:
-        """What each pattern has, for each row; a single one for all, (B or 1, ...)."""
-        return values if len(values) == 1 else values[self.which]
-
-    def split(self, slopes: Floats) -> Floats:
-        """What each column adds to ``apply``, (B, n, S)."""
-        return np.asarray((self.spread(slopes) * self.cells[:, None, :]) @ self.request.to_column)
-
-
-def condition_numbers(law: NormalLaw, known: Known, at: Indices) -> tuple[Floats, Floats]:
-    """Of numbers at dimensions (n,), each given the seen cells but its own: how each of the request's dimensions
-    moves what is expected, (P, n, d), and the variance that is left, (P, n).
-    """
-    request = known.request
-    place = request.dims.searchsorted(at)
-    own = np.where(np.append(request.dims, -1)[place] == at, place, -1)
-    shared = request.across[at] * known.patterns[:, None, :]  # (P, n, d)
-    slopes = shared @ known.inverses
-    left = law.covariance[at, at] - (slopes * shared).sum(axis=-1)
-    there = np.flatnonzero(own >= 0)
-    is_seen = known.patterns[:, own[there]]  # (P, n)
-    if is_seen.any():
-        pattern, question = np.nonzero(is_seen)
-        question = there[question]
-        dims = own[question]
-        rows = known.inverses[pattern, dims]  # (seen, d)
-        precision = rows[np.arange(len(rows)), dims]
-        rows[np.arange(len(rows)), dims] = 0.0
-        slopes[pattern, question] = -rows / precision[:, None]
-        left[pattern, question] = 1.0 / precision
-    return slopes, left + LEAST_VARIANCE
-
-
-def condition_word(law: NormalLaw, known: Known, block: slice) -> tuple[Floats, Floats]:
-    """Of a word's dimensions, given the seen ones but its own: how each of the request's dimensions moves their
-    natural parameter, (P, w, d), and their precision, (P, w, w).
-    """
-    request, patterns, inverses = known.request, known.patterns, known.inverses
-    first, last = request.dims.searchsorted([block.start, block.stop]).tolist()
-    own = slice(first, last)
-    is_seen = np.asarray(patterns[:, own].any(axis=1))  # of a feature's dimensions all are, or none
-    if not is_seen.any():
-        return _condition_unseen(law, known, block, slice(None))
-    width = block.stop - block.start
-    slopes = np.empty((len(patterns), width, len(request.dims)))
-    precisions = np.empty((len(patterns), width, width))
-    rows = -inverses[is_seen][:, own]  # (P, w, d)
-    left = np.asarray(np.linalg.inv(-rows[:, :, own]), dtype=np.float64)
-    rows[:, :, own] = 0.0
-    precisions[is_seen] = _invert_spread(left)
-    slopes[is_seen] = precisions[is_seen] @ left @ rows
-    if not is_seen.all():
-        rest = np.flatnonzero(~is_seen)
-        slopes[rest], precisions[rest] = _condition_unseen(law, known, block, rest)
-    return slopes, precisions
-
-
-def _condition_unseen(law: NormalLaw, known: Known, block: slice, which: slice | Indices) -> tuple[Floats, Floats]:
-    """``condition_word`` for those patterns that lack it."""
-    shared = known.request.across[block] * known.patterns[which][:, None, :]  # (P, w, d)
-    pulls = shared @ known.inverses[which]
-    precisions = _invert_spread(law.covariance[block, block] - pulls @ shared.transpose(0, 2, 1))
-    return precisions @ pulls, precisions
-
-
-def _invert_spread(left: Floats) -> Floats:
-    """The precision of what is left in doubt, (..., w, w)."""
-    if left.shape[-1] == 1:
-        return np.asarray(1.0 / (left + LEAST_VARIANCE), dtype=np.float64)
-    return np.asarray(np.linalg.inv(left + LEAST_VARIANCE * np.eye(left.shape[-1])), dtype=np.float64)

@@ -1,10 +1,10 @@
 """The linear expert: what a joint normal law of all features says of one of them, given the cells of a row.
 
-The network learns what bends; straight lines through many columns that say nearly the same are learnt far
-better in closed form. Numbers enter in units of their spread, words as one dimension of 0 and 1 each. Given any
-subset of the cells, the law's parameters are linear in them: every observed column adds one contribution.
-The same code trains and serves. Axis letters: B rows, S columns, Q questions, K values, D dimensions of the law,
-d those of the request's columns, w those of the asked feature, P patterns of missing cells.
+The network learns what cells say together; what many columns that are nearly the same say apart is learnt far better in
+closed form. Numbers enter in units of their spread and by orders of their normal score, words as one dimension of 0 and
+1 each. Given any subset of the cells, the law's parameters are linear in these: every observed column adds one
+contribution. The same code trains and serves. Axis letters: B rows, S columns, Q questions, K values, D dimensions of
+the law, d those of the request's columns, w those of the asked feature, P patterns of missing cells.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,18 +13,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from model.codec import standardize
+from model.codec import score_values, standardize
+from model.conditioning import Known, condition_numbers, condition_word
 from model.law import (
     LEAST_VARIANCE,
+    N_ORDERS,
+    PLAIN,
     Floats,
     Indices,
-    Known,
     NormalLaw,
     Request,
-    condition_numbers,
-    condition_word,
     find_patterns,
-    invert_patterns,
+    invert_seen,
     solvers,
 )
 from model.schema import Feature, Kind, Schema
@@ -56,6 +56,8 @@ class LinearExpert:
         for i, feature in enumerate(schema.features):
             if feature.is_number:
                 self._standard[i] = _pad(standardize(feature.knots), self.n_values)
+        self._knots = self._lay_out_knots(schema)
+        self._n_knots = np.asarray([feature.n_values for feature in schema.features])
         self._requests: dict[bytes, Request] = {}
         asked = [i for i in sorted(set(law.owner.tolist())) if schema.features[i].kind in ASKED_KINDS]
         self._numbers = self._lay_out_numbers([i for i in asked if schema.features[i].is_number])
@@ -69,6 +71,15 @@ class LinearExpert:
         law = self.law
         kept = {"owner": law.owner, "value": law.value, "mean": law.mean, "covariance": law.covariance}
         return {**kept, "lean": self.lean, **({} if self.beliefs is None else {"beliefs": self.beliefs})}
+
+    def _lay_out_knots(self, schema: Schema) -> Floats:
+        """What each dimension of a number has at the number's knots, (D, K)."""
+        knots = self._standard[self.law.owner]
+        for i in np.flatnonzero(self.law.value < PLAIN):
+            order = PLAIN - int(self.law.value[i])
+            shares = np.asarray(schema.features[self.law.owner[i]].shares)
+            knots[i] = _pad(score_values(shares, N_ORDERS)[:, order - 1], self.n_values)
+        return knots
 
     def _lay_out_numbers(self, asked: list[int]) -> Numbers:
         at = np.full(len(self._standard), -1)
@@ -107,7 +118,7 @@ class LinearExpert:
                 return told
         cells, seen = request.encode(positions)
         patterns, which = find_patterns(seen)
-        inverses = request.recall(patterns) if len(patterns) == 1 else invert_patterns(request.covariance, patterns)
+        inverses = request.recall(patterns) if len(patterns) == 1 else invert_seen(request.covariance, patterns)
         known = Known(request, patterns, inverses, which, cells)
         numbers = np.flatnonzero(self._numbers.at[asked] >= 0)
         step = max(1, MOST_AT_ONCE // (cells.size or 1))
@@ -169,13 +180,15 @@ class LinearExpert:
         place = order[np.searchsorted(columns, self.law.owner[dims], sorter=order)]
         return Request(
             dims=dims,
+            owner=self.law.owner[dims],
             place=place,
             to_column=(place[:, None] == np.arange(len(columns))).astype(np.float64),
             mean=self.law.mean[dims],
             covariance=self.law.covariance[np.ix_(dims, dims)],
             across=self.law.covariance[:, dims],
             value=self.law.value[dims],
-            knots=_pad(self._standard[self.law.owner[dims]].T, self.n_values + 1).T,
+            knots=_pad(self._knots[dims].T, self.n_values + 1).T,
+            n_knots=self._n_knots[self.law.owner[dims]],
         )
 
     def join(
@@ -227,13 +240,15 @@ def expert_from_arrays(schema: Schema, arrays: Mapping[str, NDArray[Any]]) -> Li
 
 
 def _fitting(schema: Schema, owner: Indices) -> list[tuple[int, int]]:
-    """The dimensions that features of these indices have."""
-    found = []
-    for i in sorted(set(owner.tolist())):
+    """The dimensions that features of these indices have; of a number as many orders as there are."""
+    found: list[tuple[int, int]] = []
+    for i, n_dims in zip(*(part.tolist() for part in np.unique(owner, return_counts=True)), strict=True):
         if not 0 <= i < len(schema.features):
             return []
         feature = schema.features[i]
-        found += [(i, -1)] if feature.is_number else [(i, value) for value in range(feature.n_values - 1)]
+        n_orders = min(n_dims - 1, N_ORDERS)
+        values = range(PLAIN, PLAIN - n_orders - 1, -1) if feature.is_number else range(feature.n_values - 1)
+        found += [(i, value) for value in values]
     return found
 
 

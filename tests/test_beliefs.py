@@ -73,7 +73,7 @@ def believing_expert():
     words = Feature("kind", "categorical", categories=("0", "1", "2"), shares=(0.5, 0.3, 0.2))
     either = Feature("is_new", "boolean", shares=(0.4, 0.6))
     schema = Schema((number("a"), words, number("bb"), either, number("ccc")))
-    plain = make_expert(schema)
+    plain = make_expert(schema, 50)
     beliefs = np.ones((5, 5))
     beliefs[[1, 3]] = draw_beliefs(5)[[1, 3]]
     return schema, plain, LinearExpert(schema, plain.law, plain.lean, beliefs)

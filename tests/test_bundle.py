@@ -71,8 +71,8 @@ def test_a_torn_bundle_is_refused(copy, name):
 
 
 def test_a_newer_format_says_update(copy):
-    edit(copy, format=4)
-    with pytest.raises(BundleError, match="format 4 is newer than 3"):
+    edit(copy, format=5)
+    with pytest.raises(BundleError, match="format 5 is newer than 4"):
         read_bundle(copy)
 
 

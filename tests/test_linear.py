@@ -10,7 +10,7 @@ import torch
 
 from model.arrays import pack_arrays, unpack_arrays
 from model.codec import fit_bins, fit_shares
-from model.law import NormalLaw, dimensions_of
+from model.law import PLAIN, NormalLaw, dimensions_of
 from model.linear import LinearExpert, expert_from_arrays
 from model.schema import Feature, Schema
 from training.family import Family, TableSpec
@@ -33,13 +33,13 @@ def schema():
     return Schema((number("a"), number("bb"), words, number("ccc")))
 
 
-@pytest.fixture(scope="module")
-def expert(schema):
-    return make_expert(schema)
+@pytest.fixture(scope="module", params=[0, 50], ids=["numbers as they are", "with orders"])
+def expert(schema, request):
+    return make_expert(schema, request.param)
 
 
-def make_expert(schema):
-    owner, value = dimensions_of(schema, 50)
+def make_expert(schema, most_with_orders):
+    owner, value = dimensions_of(schema, 50, most_with_orders)
     root = RNG.normal(size=(len(owner), len(owner)))
     covariance = root @ root.T / len(owner) + 0.1 * np.eye(len(owner))
     return LinearExpert(schema, NormalLaw(owner, value, RNG.normal(scale=0.1, size=len(owner)), covariance))
@@ -48,7 +48,7 @@ def make_expert(schema):
 def textbook(expert, row, dim):
     """The expected value of one dimension given all others that are there."""
     law = expert.law
-    seen = [i for i in np.flatnonzero(~np.isnan(row)) if i != dim]
+    seen = [i for i in np.flatnonzero(~np.isnan(row)) if law.owner[i] != law.owner[dim]]
     gain = np.linalg.solve(law.covariance[np.ix_(seen, seen)], law.covariance[seen, dim])
     return gain @ (row[seen] - law.mean[seen])
 
@@ -108,11 +108,12 @@ def test_the_order_of_the_columns_does_not_matter(expert):
     assert one.logits == pytest.approx(two.logits)
 
 
-def test_of_what_a_single_row_lacks_it_says_what_it_says_of_many():
+@pytest.mark.parametrize("most_with_orders", [0, 50])
+def test_of_what_a_single_row_lacks_it_says_what_it_says_of_many(most_with_orders):
     """A row alone is answered in a way of its own; the same row twice is not."""
     words = Feature("kind", "categorical", categories=("0", "1", "2"), shares=(0.5, 0.3, 0.2))
     either = Feature("is_new", "boolean", shares=(0.4, 0.6))
-    expert = make_expert(Schema((number("a"), words, number("bb"), either, number("ccc"))))
+    expert = make_expert(Schema((number("a"), words, number("bb"), either, number("ccc"))), most_with_orders)
     rng = np.random.default_rng(5)
     for _ in range(40):
         row = np.asarray([[rng.uniform(0, 9), rng.integers(3), rng.uniform(0, 9), rng.integers(2), 3.5]], np.float32)
@@ -125,6 +126,37 @@ def test_of_what_a_single_row_lacks_it_says_what_it_says_of_many():
         assert means.mean.tolist() == one.mean.tolist()
         is_word = np.isin(lacking, [1, 3])
         assert means.logits[:, is_word].tolist() == one.logits[:, is_word].tolist()
+
+
+def test_orders_are_of_all_numbers_that_can_bend_or_of_none_and_come_after_words():
+    either = Feature("two", "numeric", fit_bins(np.asarray([0.0, 1.0] * 5)), shares=(0.5, 0.5))
+    words = Feature("kind", "categorical", categories=("0", "1", "2"), shares=(0.5, 0.3, 0.2))
+    schema = Schema((words, number("a"), either, number("bb")))
+    pairs = [(0, 0), (0, 1), (1, PLAIN), (2, PLAIN), (3, PLAIN)]
+    one, two = [(1, -2), (3, -2)], [(1, -3), (3, -3)]
+    for most, added in ((5, []), (6, []), (7, one), (8, one), (9, one + two), (50, one + two)):
+        wanted = sorted(pairs + added, key=lambda pair: (pair[0], abs(pair[1])))
+        assert list(zip(*dimensions_of(schema, 50, most), strict=True)) == wanted
+    assert list(zip(*dimensions_of(schema, 50), strict=True)) == pairs
+
+
+def test_a_line_in_the_orders_bends_in_the_numbers(tmp_path):
+    rng = np.random.default_rng(6)
+    a = rng.normal(size=1500)
+    rows = pd.DataFrame({"a": a, "square": a**2 + 0.1 * rng.normal(size=len(a)), "other": rng.normal(size=len(a))})
+    rows.to_parquet(tmp_path / "rows.parquet", index=False)
+    dataset = load_family(Family("bent", (TableSpec("rows", tmp_path / "rows.parquet"),)), seed=0, held_out=0.2)
+    table, index = dataset.tables[0], dataset.schema.index["square"]
+    fresh = table.positions[table.held_out]
+    errors = []
+    for data in (dataset, replace(dataset, target="other")):  # with a named target numbers enter as they are
+        expert = fit_council(data).expert
+        truth = expert.coordinates(table.columns, fresh)[:, np.searchsorted(expert.law.owner, index)]
+        told = expert.tell(table.columns, fresh, np.asarray([index])).mean[:, 0]
+        errors.append(float(np.mean(np.square(told - truth)) / np.var(truth)))
+    bent, straight = errors
+    assert straight > 0.9
+    assert bent < 0.2
 
 
 def test_the_law_is_found_from_rows_with_holes():
@@ -156,7 +188,7 @@ def test_it_comes_back_from_its_file_as_it_was(schema, expert):
         (lambda a: a.update(lean=a["lean"][:2]), "made for other features"),
         (lambda a: a.update(owner=a["owner"] + 9), "not those of the features"),
         (lambda a: a.update(covariance=-a["covariance"]), "positive definite"),
-        (lambda a: a.update(covariance=a["covariance"] + np.triu(np.ones((5, 5)))), "symmetric"),
+        (lambda a: a.update(covariance=a["covariance"] + np.triu(np.ones_like(a["covariance"]))), "symmetric"),
         (lambda a: a.update(owner=np.asarray(1)), "do not fit each other"),
     ],
 )

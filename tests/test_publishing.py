@@ -95,7 +95,7 @@ SPOILT = {
     "a share": (alter_share, "not made for the features"),
     "an edge": (alter_edge, "not made for the features"),
     "another's network": (lambda path, other: shutil.copy(other / "model.onnx", path), "altered: model.onnx"),
-    "a newer format": (lambda path, _: edit(path, format=4), "format 4 is newer than 3"),
+    "a newer format": (lambda path, _: edit(path, format=5), "format 5 is newer than 4"),
     "weights elsewhere": (point_outside, "model.onnx keeps weights in another file"),
     "no network at all": (lambda path, _: put_file(path, "model.onnx", b"nonsense"), "cannot be opened"),
     "not a number": (

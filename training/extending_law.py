@@ -8,11 +8,11 @@ Axis letters: N rows, D dimensions: O old ones, n new ones.
 import numpy as np
 from numpy.typing import NDArray
 
-from model.law import NormalLaw, dimensions_of
+from model.law import PLAIN, NormalLaw, dimensions_of
 from model.linear import LinearExpert
 from model.schema import Feature, Schema
 from training.joining import Joined
-from training.joint_normal import MOST_DIMENSIONS, MOST_ROWS, fit_law, prior_rows_of
+from training.joint_normal import MOST_DIMENSIONS, MOST_ROWS, fit_law, prior_rows_of, room_for_orders
 
 Floats = NDArray[np.float64]
 # Keeps the law proper where a new column is the copy of an old one, in squared spreads.
@@ -28,7 +28,10 @@ def extend_expert(
     if expert is None:
         return None
     law, n_old = expert.law, joined.n_old
-    owner, value = dimensions_of(Schema(joined.new), max(MOST_DIMENSIONS - len(law.owner), 0))
+    has_orders = bool((law.value < PLAIN).any())
+    room = room_for_orders(int((~joined.table.held_out).sum())) if has_orders else 0
+    most, most_with_orders = (max(limit - len(law.owner), 0) for limit in (MOST_DIMENSIONS, room))
+    owner, value = dimensions_of(Schema(joined.new), most, most_with_orders)
     dimensions = np.concatenate([law.owner, owner + n_old]), np.concatenate([law.value, value])
     wide = LinearExpert(joined.schema, NormalLaw.standard(*dimensions))
     table = joined.table

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from model.law import MOST_PATTERNS, Indices, NormalLaw, dimensions_of, invert_seen
+from model.law import PLAIN, Indices, NormalLaw, dimensions_of, invert_blocks
 from model.linear import ASKED_KINDS, LinearExpert
 from training.folds import N_LAWS, group_rows
 from training.tables import MOST_FOLDED_ROWS, Dataset, FitTable
@@ -17,6 +17,8 @@ from training.tables import MOST_FOLDED_ROWS, Dataset, FitTable
 Floats = NDArray[np.float64]
 # Beyond so many dimensions the law costs more than it brings; so many rows teach it all it can learn.
 MOST_DIMENSIONS = 160
+# With orders of normal scores they are fewer: what bends has to be found in few rows.
+MOST_WITH_ORDERS, ROWS_PER_DIMENSION = 100, 6
 MOST_ROWS = MOST_FOLDED_ROWS  # where rows are left out in turn, there are laws that did without them
 MOST_ROUNDS = 40
 LEAST_CHANGE = 2e-3
@@ -48,14 +50,15 @@ def fit_council(dataset: Dataset, seed: int = 0) -> Council | None:
     """
     if not any(feature.kind in ASKED_KINDS for feature in dataset.schema.features):
         return None
-    every = NormalLaw.standard(*dimensions_of(dataset.schema, MOST_DIMENSIONS))
+    room = room_for_orders(_count_rows(dataset)) if dataset.target is None else 0
+    every = NormalLaw.standard(*dimensions_of(dataset.schema, MOST_DIMENSIONS, room))
     n_folds = N_LAWS if dataset.target is None and _count_rows(dataset) <= MOST_ROWS else 1
     folds = [
         _deal(table, n_folds, seed + i) if table.fold is None else group_rows(table.fold, n_folds)
         for i, table in enumerate(dataset.tables)
     ]
     rows, fold_of = _gather(dataset, LinearExpert(dataset.schema, every), folds, seed)
-    kept = ~np.isin(every.owner, every.owner[_differ(rows)])
+    kept = _stay(every, _differ(rows))
     if kept.sum() < 2:
         return None
     together, where = np.concatenate(rows)[:, kept], np.concatenate(fold_of)
@@ -71,9 +74,14 @@ def fit_council(dataset: Dataset, seed: int = 0) -> Council | None:
     return Council(expert, apart, folds)
 
 
+def room_for_orders(n_rows: int) -> int:
+    """How many dimensions there may be for orders of normal scores to enter."""
+    return min(MOST_WITH_ORDERS, n_rows // ROWS_PER_DIMENSION)
+
+
 def prior_rows_of(value: Indices, target: str | None) -> Floats:
     """How many rows of the prior each dimension takes, (D,): as before where a target is named."""
-    return np.where((value < 0) | (target is not None), PRIOR_ROWS, WORD_PRIOR_ROWS)
+    return np.where((value == PLAIN) | (target is not None), PRIOR_ROWS, WORD_PRIOR_ROWS)
 
 
 def _count_rows(dataset: Dataset) -> int:
@@ -103,6 +111,13 @@ def _gather(
         rows.append(expert.coordinates(table.columns, table.positions[some]))
         fold_of.append(fold[some])
     return rows, fold_of
+
+
+def _stay(law: NormalLaw, differs: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Dimensions that stay, (D,): all of a feature go where it differs itself, its orders where one of them does."""
+    is_order = law.value < PLAIN
+    gone, straight = (np.isin(law.owner, law.owner[differs & some]) for some in (~is_order, is_order))
+    return ~gone & ~(is_order & straight)
 
 
 def _differ(parts: Sequence[Floats]) -> NDArray[np.bool_]:
@@ -156,17 +171,24 @@ def fit_law(rows: Floats, prior_rows: Floats | float = PRIOR_ROWS) -> tuple[Floa
 def _complete(
     deviation: Floats, patterns: NDArray[np.bool_], which: NDArray[np.int64], covariance: Floats
 ) -> tuple[Floats, Floats]:
-    """Rows with what the law expects in their holes, (N, D), and the variance of all that was filled in, (D, D)."""
-    order = np.argsort(which, kind="stable")
-    complete = np.empty_like(deviation)
-    doubt = np.zeros_like(covariance)
-    ends = np.searchsorted(which[order], np.arange(len(patterns) + 1))
-    for i in range(0, len(patterns), MOST_PATTERNS):
-        some = patterns[i : i + MOST_PATTERNS].astype(np.float64)
-        gain = invert_seen(covariance, some) @ covariance  # (P, D, D)
-        for k, one in enumerate(gain, start=i):
-            rows = order[ends[k] : ends[k + 1]]
-            complete[rows] = deviation[rows] @ one
-        count = np.diff(ends[i : i + len(some) + 1]).astype(np.float64)
-        doubt += count.sum() * covariance - covariance @ np.tensordot(count, gain, axes=1)
-    return complete, doubt
+    """Rows with what the law expects in their holes, (N, D), and the variance of all that was filled in, (D, D).
+
+    ``patterns`` (P, D): what is seen, and ``which`` of them each row has, (N,). Of a row's holes the law expects their
+    covariance, given the rest, times what the rest asks of them, the precision's rows: only holes have to be inverted.
+    """
+    precision = np.asarray(np.linalg.inv(covariance), dtype=np.float64)
+    asked = -deviation @ precision  # (N, D)
+    complete, doubt = deviation.copy(), np.zeros(covariance.size)
+    n_rows = np.bincount(which, minlength=len(patterns))
+    place = np.empty(len(patterns), dtype=np.int64)
+    order, ends = np.argsort(which, kind="stable"), np.concatenate([[0], np.cumsum(n_rows)])
+    for block in invert_blocks(precision, ~patterns, np.arange(len(patterns))):
+        place[block.patterns] = np.arange(len(block.patterns))
+        rows = np.concatenate([order[ends[p] : ends[p + 1]] for p in block.patterns.tolist()])
+        own = place[which[rows]]
+        holes = rows[:, None], block.at[own]  # (n, k)
+        complete[holes] += (block.inverses[own] @ asked[holes][:, :, None])[:, :, 0]
+        both = block.at[:, :, None] * len(covariance) + block.at[:, None, :]
+        left = block.inverses * n_rows[block.patterns, None, None]
+        doubt += np.bincount(both.ravel(), left.ravel(), minlength=covariance.size)
+    return complete, doubt.reshape(covariance.shape)
