@@ -287,7 +287,8 @@ def _check_schema(schema: Schema, path: Path) -> None:
     if not schema.features or len(schema.index) != len(schema.features):
         raise BundleError(f"{path}: {MANIFEST} has no features, or two of one name")
     for feature in schema.features:
-        if len(feature.shares) != feature.n_values:
+        shares = np.asarray(feature.shares)
+        if len(shares) != feature.n_values or not (np.isfinite(shares) & (shares > 0.0)).all():
             raise BundleError(f"{path}: feature {feature.name!r} has {feature.n_values} values but other shares")
     if len(schema.by_table) != len(schema.tables):
         raise BundleError(f"{path}: {MANIFEST} has two tables of one name")

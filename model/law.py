@@ -28,6 +28,8 @@ N_ORDERS = 2
 LEAST_VARIANCE = 1e-4
 # So many floats are kept for each request.
 MOST_KEPT = 100_000
+# Up to so many patterns of missing cells are worked out one by one, and kept: single rows that arrive together.
+MOST_RECALLED = 8
 # Patterns of missing cells that are worked out together: the more there are, the less alike they are.
 PATTERNS_AT_ONCE = 64
 
@@ -72,11 +74,16 @@ class Request:
     # The same for single rows, as lists; empty until there is one.
     listed: list[tuple[int, int, int, float, list[float]]] = field(default_factory=list)
 
-    def recall(self, pattern: NDArray[np.bool_]) -> Floats:
-        """The inverse for a single pattern (1, d), kept: most requests look like the one before."""
+    def invert(self, patterns: NDArray[np.bool_]) -> Floats:
+        """The inverses for patterns (P, d), (P, d, d). A few are kept: most requests look like the one before."""
+        if len(patterns) > MOST_RECALLED:
+            return invert_seen(self.covariance, patterns)
+        return np.stack([self._recall(pattern) for pattern in patterns])
+
+    def _recall(self, pattern: NDArray[np.bool_]) -> Floats:
         key = pattern.tobytes()
         inverse = self.kept.get(key)
-        return self._keep(key, invert_one(self.covariance, pattern[0])[None]) if inverse is None else inverse
+        return self._keep(key, invert_one(self.covariance, pattern)) if inverse is None else inverse
 
     def solve(self, law: NormalLaw, seen: tuple[int, ...], right: Floats) -> Floats:
         """The covariance of the dimensions of the law that a row has, inverted, times ``right`` (n, m)."""

@@ -24,7 +24,6 @@ from model.law import (
     NormalLaw,
     Request,
     find_patterns,
-    invert_seen,
     solvers,
 )
 from model.schema import Feature, Kind, Schema
@@ -118,8 +117,7 @@ class LinearExpert:
                 return told
         cells, seen = request.encode(positions)
         patterns, which = find_patterns(seen)
-        inverses = request.recall(patterns) if len(patterns) == 1 else invert_seen(request.covariance, patterns)
-        known = Known(request, patterns, inverses, which, cells)
+        known = Known(request, patterns, request.invert(patterns), which, cells)
         numbers = np.flatnonzero(self._numbers.at[asked] >= 0)
         step = max(1, MOST_AT_ONCE // (cells.size or 1))
         for i in range(0, len(numbers), step):
@@ -234,7 +232,7 @@ def expert_from_arrays(schema: Schema, arrays: Mapping[str, NDArray[Any]]) -> Li
     beliefs = arrays.get("beliefs")  # bundles of before have none
     if beliefs is not None and (beliefs.shape != (len(lean), len(lean)) or not (beliefs >= 0.0).all()):
         raise ValueError("its beliefs were made for other features, or are negative")
-    if not np.allclose(covariance, covariance.T) or np.linalg.eigvalsh(covariance)[0] < LEAST_EIGENVALUE:
+    if not d or not np.allclose(covariance, covariance.T) or np.linalg.eigvalsh(covariance)[0] < LEAST_EIGENVALUE:
         raise ValueError("its covariance is not symmetric and positive definite")
     return LinearExpert(schema, NormalLaw(owner, value, mean, covariance), lean, beliefs)
 
@@ -246,7 +244,7 @@ def _fitting(schema: Schema, owner: Indices) -> list[tuple[int, int]]:
         if not 0 <= i < len(schema.features):
             return []
         feature = schema.features[i]
-        n_orders = min(n_dims - 1, N_ORDERS)
+        n_orders = min(n_dims - 1, N_ORDERS) if feature.n_values > 2 else 0
         values = range(PLAIN, PLAIN - n_orders - 1, -1) if feature.is_number else range(feature.n_values - 1)
         found += [(i, value) for value in values]
     return found

@@ -15,6 +15,8 @@ from model.bundle import read_bundle, write_bundle
 from model.errors import FamilyError, TabglotError
 from model.extension import N_NEW_HEADS
 from model.folded import read_folded, write_folded
+from model.law import PLAIN, NormalLaw
+from model.linear import LinearExpert
 from model.requests import Cells
 from model.runtime import Predictor
 from model.similarity import find_similar
@@ -24,6 +26,7 @@ from training.extend_command import extend_bundle
 from training.extended_bundle import WRITTEN
 from training.extending import _answer, _prepare, start_network
 from training.extending_check import check_extension
+from training.extending_law import _extend_law, extend_expert
 from training.joining import join_table
 from training.settings import choose_settings
 
@@ -83,6 +86,32 @@ def extended(garage, schema, small_bundle, tmp_path_factory):
     answer = extend(garage, small_bundle, out, "--schema", str(schema), "--epochs", "10")
     assert answer.returncode == 0, answer.stderr
     return out
+
+
+@pytest.mark.parametrize("bends", [True, False])
+def test_new_columns_lie_on_lines_through_those_old_dimensions_that_are_heard(bends):
+    law = NormalLaw(np.asarray([0, 0, 1, 1]), np.asarray([-1, -2, -1, -2]), np.zeros(4), np.eye(4))
+    rng = np.random.default_rng(0)
+    old = rng.normal(size=(900, 4))
+    rows = np.c_[old, old @ [1.0, 0.5, 0.0, 0.5] + 0.1 * rng.normal(size=len(old))]
+    _, covariance = _extend_law(law, rows, np.ones(5), (law.value == PLAIN) | bends)
+    assert covariance[4, 0] == pytest.approx(1.0, abs=0.1)
+    assert covariance[4, [1, 3]] == pytest.approx(0.5 if bends else 0.0, abs=0.1)
+    assert np.array_equal(covariance[:4, :4], law.covariance)
+    assert np.linalg.eigvalsh(covariance)[0] > 0.0
+
+
+def test_a_law_without_orders_gets_none_with_new_columns(small_bundle, garage, schema):
+    """Bundles of before have none."""
+    bundle = read_bundle(small_bundle)
+    law = bundle.expert.law
+    assert law.value.min() < PLAIN
+    plain = np.flatnonzero(law.value >= PLAIN)
+    before = NormalLaw(law.owner[plain], law.value[plain], law.mean[plain], law.covariance[np.ix_(plain, plain)])
+    joined = join_table(bundle.schema, garage, name="garage", columns=read_columns(schema))
+    expert = extend_expert(LinearExpert(bundle.schema, before, bundle.expert.lean, bundle.expert.beliefs), joined)
+    assert len(expert.law.value) > len(plain)
+    assert expert.law.value.min() == PLAIN
 
 
 def test_what_was_there_is_not_disturbed(small_bundle, extended):

@@ -10,12 +10,12 @@ import torch
 
 from model.arrays import pack_arrays, unpack_arrays
 from model.codec import fit_bins, fit_shares
-from model.law import PLAIN, NormalLaw, dimensions_of
+from model.law import PLAIN, NormalLaw, dimensions_of, invert_one, invert_seen
 from model.linear import LinearExpert, expert_from_arrays
 from model.schema import Feature, Schema
 from training.family import Family, TableSpec
 from training.hearing import Audience, Heard, hear
-from training.joint_normal import fit_council, fit_law
+from training.joint_normal import _complete, _stay, fit_council, fit_law
 from training.tables import Dataset, load_family
 
 RNG = np.random.default_rng(0)
@@ -108,6 +108,41 @@ def test_the_order_of_the_columns_does_not_matter(expert):
     assert one.logits == pytest.approx(two.logits)
 
 
+@pytest.mark.parametrize("n_patterns", [1, 8, 9, 64, 65, 200])
+@pytest.mark.parametrize("d", [1, 7, 12])
+def test_inverses_of_many_patterns_are_those_of_each(d, n_patterns):
+    root = np.random.default_rng(d).normal(size=(d, 3 * d))
+    covariance = root @ root.T / d
+    patterns = np.random.default_rng(n_patterns).random((n_patterns, d)) < np.linspace(0.0, 1.0, n_patterns)[:, None]
+    many = invert_seen(covariance, patterns)
+    assert many == pytest.approx(np.stack([invert_one(covariance, pattern) for pattern in patterns]), abs=1e-9)
+
+
+def test_levels_dates_and_numbers_of_few_values_are_answered_alike_by_a_row_and_by_many():
+    few = fit_bins(np.repeat([1.0, 2.0, 5.0], [30, 50, 20]))
+    two = fit_bins(np.repeat([0.0, 1.0], [40, 60]))
+    schema = Schema(
+        (
+            Feature("level", "ordinal", few, shares=(0.3, 0.5, 0.2)),
+            Feature("few", "numeric", few, shares=(0.3, 0.5, 0.2)),
+            replace(number("when"), kind="datetime"),
+            Feature("two", "numeric", two, shares=(0.4, 0.6)),
+            number("a"),
+        )
+    )
+    expert = make_expert(schema, 50)
+    every, asked = np.arange(5), np.asarray([1, 2, 3, 4])
+    rng = np.random.default_rng(8)
+    rows = rng.uniform(0, [2, 2, 9, 1, 9], (30, 5)).astype(np.float32)
+    rows[rng.random(rows.shape) < 0.4] = np.nan
+    many = expert.tell(every, rows, asked, explain=True)
+    assert many.mean_parts.sum(axis=2) == pytest.approx(many.mean, abs=1e-9)
+    for i, row in enumerate(rows):
+        one = expert.tell(every, row[None], asked)
+        assert one.mean[0] == pytest.approx(many.mean[i], abs=1e-9)
+        assert one.logits[0] == pytest.approx(many.logits[i], abs=1e-9)
+
+
 @pytest.mark.parametrize("most_with_orders", [0, 50])
 def test_of_what_a_single_row_lacks_it_says_what_it_says_of_many(most_with_orders):
     """A row alone is answered in a way of its own; the same row twice is not."""
@@ -168,6 +203,42 @@ def test_the_law_is_found_from_rows_with_holes():
     assert covariance == pytest.approx(truth, abs=0.08)
 
 
+def test_what_is_filled_in_while_the_law_is_found_is_that_of_the_textbook():
+    """Many rows with the same holes, rows of their own, and one that is empty."""
+    rng = np.random.default_rng(7)
+    root = rng.normal(size=(5, 9))
+    covariance, rows = root @ root.T, rng.normal(size=(60, 5))
+    seen = rng.random(rows.shape) < 0.6
+    seen[:30], seen[30] = [True, True, False, True, False], False
+    deviation = np.where(seen, rows, 0.0)
+    patterns, which = np.unique(seen, axis=0, return_inverse=True)
+    complete, doubt = _complete(deviation, patterns, which.ravel(), covariance)
+    wanted, left = deviation.copy(), np.zeros_like(covariance)
+    for i, there in enumerate(seen):
+        gain = np.linalg.solve(covariance[np.ix_(there, there)], covariance[np.ix_(there, ~there)])
+        wanted[i, ~there] = deviation[i, there] @ gain
+        left[np.ix_(~there, ~there)] += covariance[np.ix_(~there, ~there)] - covariance[np.ix_(~there, there)] @ gain
+    assert complete == pytest.approx(wanted, abs=1e-9)
+    assert doubt == pytest.approx(left, abs=1e-9)
+
+
+def test_of_a_number_whose_orders_differ_between_tables_the_number_stays():
+    law = NormalLaw.standard(np.asarray([0, 0, 0, 1, 1, 1, 2, 2]), np.asarray([-1, -2, -3, -1, -2, -3, 0, 1]))
+    differs = np.zeros(8, dtype=bool)
+    differs[2] = True
+    assert _stay(law, differs).tolist() == [True, False, False, True, True, True, True, True]
+    differs[[3, 7]] = True
+    assert _stay(law, differs).tolist() == [True] + [False] * 7
+
+
+def test_one_number_alone_has_no_law(tmp_path):
+    values = np.random.default_rng(0).normal(size=300)
+    words = np.random.default_rng(1).choice(list("abcdefghijklmnopqr"), 300)  # too many for the law
+    pd.DataFrame({"x": values, "word": words}).to_parquet(tmp_path / "rows.parquet", index=False)
+    dataset = load_family(Family("one", (TableSpec("rows", tmp_path / "rows.parquet"),)), seed=0, held_out=0.2)
+    assert fit_council(dataset) is None
+
+
 def test_it_comes_back_from_its_file_as_it_was(schema, expert):
     schema = Schema(
         (number("a"), number("bb"), Feature("kind", "categorical", categories=("0", "1", "2")), number("ccc"))
@@ -190,6 +261,7 @@ def test_it_comes_back_from_its_file_as_it_was(schema, expert):
         (lambda a: a.update(covariance=-a["covariance"]), "positive definite"),
         (lambda a: a.update(covariance=a["covariance"] + np.triu(np.ones_like(a["covariance"]))), "symmetric"),
         (lambda a: a.update(owner=np.asarray(1)), "do not fit each other"),
+        (lambda a: a.update(value=np.where(a["value"] == PLAIN, -2, a["value"])), "not those of the features"),
     ],
 )
 def test_an_expert_of_something_else_is_refused(schema, expert, change, reason):
@@ -313,3 +385,4 @@ def test_with_a_named_target_there_is_one_law(noise):
     council = fit_council(replace(noise, target="w0"))
     assert list(council.fold_experts) == [council.expert]
     assert not council.folds[0].any()
+    assert council.expert.law.value.min() == PLAIN  # and it has no orders

@@ -28,8 +28,8 @@ def extend_expert(
     if expert is None:
         return None
     law, n_old = expert.law, joined.n_old
-    has_orders = bool((law.value < PLAIN).any())
-    room = room_for_orders(int((~joined.table.held_out).sum())) if has_orders else 0
+    is_order = law.value < PLAIN
+    room = room_for_orders(int((~joined.table.held_out).sum())) if is_order.any() else 0
     most, most_with_orders = (max(limit - len(law.owner), 0) for limit in (MOST_DIMENSIONS, room))
     owner, value = dimensions_of(Schema(joined.new), most, most_with_orders)
     dimensions = np.concatenate([law.owner, owner + n_old]), np.concatenate([law.value, value])
@@ -37,7 +37,9 @@ def extend_expert(
     table = joined.table
     pool = np.random.default_rng(seed).permutation(np.flatnonzero(~table.held_out))
     rows = wide.coordinates(table.columns, table.positions[pool[:MOST_ROWS]])  # (N, D)
-    mean, covariance = _extend_law(law, rows, prior_rows_of(dimensions[1], target))
+    # As in a fit: bends are not to be found in few rows.
+    heard = ~is_order | (len(dimensions[0]) <= room)
+    mean, covariance = _extend_law(law, rows, prior_rows_of(dimensions[1], target), heard)
     lean = np.concatenate([expert.lean, _lean_of_new(expert.lean, joined)])
     beliefs = None if expert.beliefs is None else np.ones((len(lean), len(lean)))
     if beliefs is not None:  # new columns are learnt as they will be heard
@@ -45,12 +47,12 @@ def extend_expert(
     return LinearExpert(joined.schema, NormalLaw(*dimensions, mean, covariance), lean, beliefs)
 
 
-def _extend_law(law: NormalLaw, rows: Floats, prior_rows: Floats) -> tuple[Floats, Floats]:
-    """Mean (D,) and covariance (D, D): the law's own, and after it the new dimensions, by their line on the old ones
-    within rows (N, D) of all dimensions.
+def _extend_law(law: NormalLaw, rows: Floats, prior_rows: Floats, heard: NDArray[np.bool_]) -> tuple[Floats, Floats]:
+    """Mean (D,) and covariance (D, D): the law's own, and after it the new dimensions, by their line on those of the
+    old ones that are ``heard`` (O,), within rows (N, D) of all dimensions.
     """
     o, n = len(law.owner), rows.shape[1] - len(law.owner)
-    shared = np.flatnonzero(~np.isnan(rows[:, :o]).all(axis=0))
+    shared = np.flatnonzero(heard & ~np.isnan(rows[:, :o]).all(axis=0))
     here, there = slice(None, len(shared)), slice(len(shared), None)
     used = [*shared, *range(o, o + n)]
     level, spread = fit_law(rows[:, used], prior_rows[used])

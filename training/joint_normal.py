@@ -59,7 +59,7 @@ def fit_council(dataset: Dataset, seed: int = 0) -> Council | None:
     ]
     rows, fold_of = _gather(dataset, LinearExpert(dataset.schema, every), folds, seed)
     kept = _stay(every, _differ(rows))
-    if kept.sum() < 2:
+    if len(np.unique(every.owner[kept])) < 2:
         return None
     together, where = np.concatenate(rows)[:, kept], np.concatenate(fold_of)
     owner, value = every.owner[kept], every.value[kept]
@@ -116,8 +116,8 @@ def _gather(
 def _stay(law: NormalLaw, differs: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Dimensions that stay, (D,): all of a feature go where it differs itself, its orders where one of them does."""
     is_order = law.value < PLAIN
-    gone, straight = (np.isin(law.owner, law.owner[differs & some]) for some in (~is_order, is_order))
-    return ~gone & ~(is_order & straight)
+    gone, gone_orders = (np.isin(law.owner, law.owner[differs & some]) for some in (~is_order, is_order))
+    return ~gone & ~(is_order & gone_orders)
 
 
 def _differ(parts: Sequence[Floats]) -> NDArray[np.bool_]:
@@ -180,14 +180,12 @@ def _complete(
     asked = -deviation @ precision  # (N, D)
     complete, doubt = deviation.copy(), np.zeros(covariance.size)
     n_rows = np.bincount(which, minlength=len(patterns))
-    place = np.empty(len(patterns), dtype=np.int64)
     order, ends = np.argsort(which, kind="stable"), np.concatenate([[0], np.cumsum(n_rows)])
     for block in invert_blocks(precision, ~patterns, np.arange(len(patterns))):
-        place[block.patterns] = np.arange(len(block.patterns))
-        rows = np.concatenate([order[ends[p] : ends[p + 1]] for p in block.patterns.tolist()])
-        own = place[which[rows]]
-        holes = rows[:, None], block.at[own]  # (n, k)
-        complete[holes] += (block.inverses[own] @ asked[holes][:, :, None])[:, :, 0]
+        # Pattern by pattern: where many rows share one, an inverse for each row would not fit into memory.
+        for p, at, inverse in zip(block.patterns.tolist(), block.at, block.inverses, strict=True):
+            holes = order[ends[p] : ends[p + 1], None], at
+            complete[holes] += asked[holes] @ inverse
         both = block.at[:, :, None] * len(covariance) + block.at[:, None, :]
         left = block.inverses * n_rows[block.patterns, None, None]
         doubt += np.bincount(both.ravel(), left.ravel(), minlength=covariance.size)
