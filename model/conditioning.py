@@ -66,7 +66,7 @@ def _condition_seen(known: Known, pattern: Indices, own: Indices) -> tuple[Float
     rows = known.inverses[pattern[:, None], own]  # (m, w, d)
     every = np.arange(len(own))[:, None]
     precision = rows[every[:, :, None], np.arange(own.shape[1])[:, None], own[:, None, :]]  # (m, w, w)
-    # Most numbers have one dimension, and a division takes less than an inverse.
+    # Without orders a number has one dimension, and a division takes less than an inverse.
     left = 1.0 / precision[:, 0] if own.shape[1] == 1 else _invert_first(precision)  # (m, w)
     slopes: Floats = -(left[:, None, :] @ rows)[:, 0]
     slopes[every, own] = 0.0
