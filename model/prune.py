@@ -1,10 +1,11 @@
 """Cut an ONNX network down to some of its outputs, so that nothing is computed that nobody asked for.
 
-Works on the file's bytes (protobuf wire format), because serving has no onnx package: a message is a
-list of fields, and those that are not looked into are passed on untouched.
+Works on the file's bytes, because serving has no onnx package: fields that are not looked into are passed on untouched.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
+
+from model.wire import read_fields, write_field
 
 # Field numbers of onnx.proto: ModelProto.graph; GraphProto.node, .initializer, .output;
 # NodeProto.input, .output; TensorProto.name; ValueInfoProto.name.
@@ -12,8 +13,6 @@ GRAPH = 7
 NODE, INITIALIZER, OUTPUT = 1, 5, 12
 NODE_INPUT, NODE_OUTPUT = 1, 2
 TENSOR_NAME, VALUE_NAME = 8, 1
-
-VARINT, FIXED_64, LENGTH, FIXED_32 = 0, 1, 2, 5
 
 # Where weights can be: the kind of message that a field of a message holds.
 HOLDS = {
@@ -32,7 +31,7 @@ EXTERNAL_DATA = 13
 def points_outside(message: bytes | memoryview, kind: str = "model") -> bool:
     """Whether any weights are to be read from another file, which would be looked for in the working directory."""
     holds = HOLDS[kind]
-    for number, content, _ in _fields(memoryview(message)):
+    for number, content, _ in read_fields(memoryview(message)):
         if kind == "tensor" and number == EXTERNAL_DATA:
             return True
         if number in holds and content is not None and points_outside(content, holds[number]):
@@ -43,13 +42,13 @@ def points_outside(message: bytes | memoryview, kind: str = "model") -> bool:
 def keep_outputs(network: bytes, wanted: Collection[str]) -> bytes:
     """The same network with only the ``wanted`` outputs, and only the nodes and weights these need."""
     return b"".join(
-        _write(GRAPH, _prune_graph(content, wanted)) if number == GRAPH and content is not None else raw
-        for number, content, raw in _fields(memoryview(network))
+        write_field(GRAPH, _prune_graph(content, wanted)) if number == GRAPH and content is not None else raw
+        for number, content, raw in read_fields(memoryview(network))
     )
 
 
 def _prune_graph(graph: memoryview, wanted: Collection[str]) -> bytes:
-    fields = list(_fields(graph))
+    fields = list(read_fields(graph))
     needed = {name.encode() for name in wanted}
     kept: set[int] = set()
     for i in range(len(fields) - 1, -1, -1):  # nodes come in the order in which they run
@@ -71,52 +70,4 @@ def _stays(number: int, content: memoryview | None, needed: Collection[bytes]) -
 
 
 def _strings(message: memoryview, wanted: int) -> list[bytes]:
-    return [bytes(content) for number, content, _ in _fields(message) if number == wanted and content is not None]
-
-
-def _fields(message: memoryview) -> Iterator[tuple[int, memoryview | None, memoryview]]:
-    """Each field as (number, content if it has a length, the field's own bytes); weights are not copied."""
-    at = 0
-    while at < len(message):
-        start = at
-        key, at = _varint(message, at)
-        number, kind = key >> 3, key & 7
-        content = None
-        if kind == VARINT:
-            _, at = _varint(message, at)
-        elif kind == LENGTH:
-            length, at = _varint(message, at)
-            content = message[at : at + length]
-            at += length
-        elif kind in (FIXED_64, FIXED_32):
-            at += 8 if kind == FIXED_64 else 4
-        else:
-            raise ValueError(f"no protobuf message: wire type {kind}")
-        if at > len(message):
-            raise ValueError("no whole protobuf message")
-        yield number, content, message[start:at]
-
-
-def _varint(message: memoryview, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        if at >= len(message) or shift > 63:
-            raise ValueError("no whole protobuf message")
-        byte = message[at]
-        value |= (byte & 127) << shift
-        at, shift = at + 1, shift + 7
-        if byte < 128:
-            return value, at
-
-
-def _write(number: int, content: bytes) -> bytes:
-    return _as_varint(number << 3 | LENGTH) + _as_varint(len(content)) + content
-
-
-def _as_varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 127:
-        out.append(value & 127 | 128)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
+    return [bytes(content) for number, content, _ in read_fields(message) if number == wanted and content is not None]
