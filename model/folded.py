@@ -1,7 +1,7 @@
-"""The lookup tables that a network was folded into, read back from model.onnx, and written again with features more.
+"""The lookup tables that a network was folded into, read back from model.onnx.
 
 What model.export folds cannot be unfolded, but a feature has its own part of every table: new features find
-their place beside the old ones, whose part stays as it is, bit for bit.
+their place beside the old ones, whose part stays as it is, bit for bit; model.graphs writes them again.
 Axis letters: F features, K values (padded), G heads of all members, W width of a head.
 """
 
@@ -9,12 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import onnx
 from numpy.typing import NDArray
 
 from model.errors import BundleError
-from model.graphs import MOE, build_model
-from model.onnx_names import CONTRACT
+from model.weights import read_weights
 
 Floats = NDArray[np.float32]
 # What shuts a gate, and the logits of values that a feature does not have, as in model.network.
@@ -168,11 +166,9 @@ def _fit_axis(table: Floats, size: int, *, axis: int, fill: float) -> Floats:
 
 def read_folded(content: bytes) -> Folded:
     """The tables of an additive model.onnx."""
-    graph = onnx.load_model_from_string(content).graph
-    arrays = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in graph.initializer}
     try:
-        return _unpack(arrays)
-    except (KeyError, ValueError) as error:
+        return _unpack(read_weights(content))
+    except (KeyError, ValueError, TypeError, OverflowError, ZeroDivisionError) as error:
         raise BundleError(
             "model.onnx was written by another version of Tabglot, which kept its weights in another form: "
             "fit the bundle again"
@@ -183,6 +179,8 @@ def _unpack(arrays: Mapping[str, NDArray[np.generic]]) -> Folded:
     """Tables of the shapes that model.export writes; ValueError for any others."""
     query, k = np.asarray(arrays["query"], np.float32), int(arrays["n_values"])
     g, f, w = query.shape
+    if not query.size:
+        raise ValueError("there is nothing in it")
     slots = np.asarray(arrays["cell_slots"], np.float32)
     # Bundles of before have heads first.
     pairs = np.moveaxis(arrays["pairs"], -1, 0) if "pairs" in arrays else arrays["pair"]
@@ -197,20 +195,3 @@ def _unpack(arrays: Mapping[str, NDArray[np.generic]]) -> Folded:
         beliefs=np.asarray(arrays.get("beliefs", np.ones((f, f))), np.float32).reshape(f, f),
         n_members=round(1.0 / float(arrays["per_member"])),
     )
-
-
-def write_folded(folded: Folded, digest: str) -> bytes:
-    """The content of model.onnx; ``digest``, the schema's fingerprint, travels in its metadata."""
-    f, k, g, w = folded.n_features, folded.n_values, folded.n_heads, folded.d_head
-    cells = np.concatenate([folded.cells, np.ones((f, k, g, 1), np.float32)], axis=-1).reshape(f * k, -1)
-    arrays = {
-        # A row after the last slot: the last value's cells look one further, with weight 0.
-        "cell_slots": np.concatenate([cells, np.zeros_like(cells[:1])]),
-        "query": folded.query,
-        "pairs": np.moveaxis(np.concatenate([folded.pair, folded.presence]), 0, -1),
-        "rows": folded.rows.reshape(f, g * (w + 1), k + 1),
-        "base_table": folded.base[:, None],
-        **({"beliefs": folded.beliefs} if (folded.beliefs != 1.0).any() else {}),
-    }
-    sizes = {"n_values": k, "n_heads": g, "d_head": w, "n_members": folded.n_members}
-    return build_model(MOE, CONTRACT[True], arrays, sizes, digest)

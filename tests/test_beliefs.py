@@ -11,7 +11,8 @@ import torch
 from model.arrays import pack_arrays, unpack_arrays
 from model.bundle import read_bundle
 from model.export import check_parity, export_onnx
-from model.folded import read_folded, write_folded
+from model.folded import read_folded
+from model.graphs import write_folded
 from model.linear import LinearExpert, expert_from_arrays
 from model.network import Shape
 from model.requests import Cells

@@ -14,7 +14,8 @@ import torch
 from model.bundle import read_bundle, write_bundle
 from model.errors import FamilyError, TabglotError
 from model.extension import N_NEW_HEADS
-from model.folded import read_folded, write_folded
+from model.folded import read_folded
+from model.graphs import write_folded
 from model.law import PLAIN, NormalLaw
 from model.linear import LinearExpert
 from model.requests import Cells

@@ -17,7 +17,8 @@ from torch import Tensor, nn
 from model.bundle import Bundle
 from model.errors import TableError
 from model.extension import N_NEW_HEADS, ExtendedNetwork
-from model.folded import Folded, read_folded, write_folded
+from model.folded import Folded, read_folded
+from model.graphs import write_folded
 from model.layout import Layout
 from model.linear import LinearExpert
 from model.network import Answer

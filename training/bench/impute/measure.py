@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 
 from model.bundle import Bundle
-from model.folded import read_folded, write_folded
+from model.folded import read_folded
+from model.graphs import write_folded
 from model.linear import LinearExpert
 from model.runtime import Predictor
 from model.schema import Kind
