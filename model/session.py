@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,8 @@ from model.errors import BundleError
 from model.linear import LinearExpert
 from model.onnx_names import ANSWERS, CONTRACT, INPUTS
 from model.prune import keep_outputs, points_outside
+from model.row_network import RowNetwork, lay_out
+from model.schema import Feature
 
 # The canary asks for so many features at most: a wide bundle must not take long to open.
 MOST_ASKED = 64
@@ -21,10 +24,13 @@ MOST_ASKED = 64
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """The network twice: with all outputs, and cut down to the answers, which is what most requests need."""
+    """The network thrice: with all outputs, cut down to the answers, which is what most requests need, and laid out
+    for single rows.
+    """
 
     whole: onnxruntime.InferenceSession
     brief: onnxruntime.InferenceSession
+    row: RowNetwork | None = None
     expert: LinearExpert | None = None
     calibration: Calibration | None = None
 
@@ -33,8 +39,7 @@ class Network:
     ) -> list[NDArray[np.float32]]:
         """The outputs of these names. ``means_only``: nobody will look at the logits of numbers."""
         is_brief = len(names) == len(ANSWERS)
-        session, fed = (self.brief, _without_holes(feed)) if is_brief else (self.whole, feed)
-        outputs: list[NDArray[np.float32]] = session.run(names, fed)
+        outputs = self._answer(feed, means_only=means_only) if is_brief else self.whole.run(names, feed)
         if "base" in names:  # with an expert it depends on which cells a row has
             at = names.index("base")
             outputs[at] = np.broadcast_to(outputs[at], (len(feed["positions"]), *outputs[at].shape))
@@ -42,16 +47,22 @@ class Network:
             outputs = self.expert.join(names, feed, outputs, means_only=means_only)
         return outputs if self.calibration is None else self.calibration.apply(names, feed, outputs)
 
-
-def _without_holes(feed: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
-    """Of a single row the cells that are there, which are all that answers depend on: half the cells, half the time."""
-    positions = feed["positions"]
-    if len(positions) != 1:
-        return feed
-    there = np.flatnonzero(positions[0] == positions[0])  # not NaN
-    if len(there) in (0, positions.shape[1]):
-        return feed
-    return {**feed, "columns": feed["columns"][there], "positions": positions[:, there]}
+    def _answer(self, feed: Mapping[str, NDArray[Any]], *, means_only: bool) -> list[NDArray[np.float32]]:
+        """Logits and point. Of a single row only the cells that are there are looked at, which are all that answers
+        depend on: half the cells, half the time.
+        """
+        columns, positions, asked = feed["columns"], feed["positions"], feed["asked"]
+        if len(positions) == 1:
+            there = np.flatnonzero(positions[0] == positions[0])  # not NaN
+            if len(there):
+                columns, positions = columns[there], positions[:, there]
+                # Whole distributions of many features are one product to onnxruntime.
+                if self.row is not None and (means_only or len(asked) == 1):
+                    return self.row.answer(columns, positions[0], asked, means_only=means_only)
+        answers: list[NDArray[np.float32]] = self.brief.run(
+            ANSWERS, {"columns": columns, "positions": positions, "asked": asked}
+        )
+        return answers
 
 
 def open_network(bundle: Bundle, threads: int) -> Network:
@@ -63,9 +74,30 @@ def open_network(bundle: Bundle, threads: int) -> Network:
         brief = _open(bundle.name, keep_outputs(bundle.network, ANSWERS), threads)
     except ValueError as error:
         raise BundleError(f"bundle {bundle.name!r}: model.onnx cannot be read: {error}") from error
-    network = Network(whole, brief, bundle.expert, bundle.calibration)
+    network = Network(whole, brief, _lay_out(bundle, brief), bundle.expert, bundle.calibration)
     run_canary(bundle, network)
     return network
+
+
+def _lay_out(bundle: Bundle, brief: onnxruntime.InferenceSession) -> RowNetwork | None:
+    """The network for single rows, unless it says other than model.onnx itself, whose word counts."""
+    row = lay_out(bundle)
+    if row is None:
+        return None
+    features = bundle.schema.features[:MOST_ASKED]
+    every, middle = np.arange(len(features)), _middle_row(features)
+    try:
+        told = brief.run(ANSWERS, {"columns": every, "positions": middle, "asked": every})
+        is_same = all(map(partial(np.allclose, atol=1e-3), row.answer(every, middle[0], every), told))
+    except Exception:  # onnxruntime raises types of its own that it does not export; the canary will tell
+        return None
+    return row if is_same else None
+
+
+def _middle_row(features: Sequence[Feature]) -> NDArray[np.float32]:
+    """A row with the middle of each number, and the first of its words, (1, S)."""
+    middle = [0.5 * (feature.n_values - 1) if feature.is_number else 0.0 for feature in features]
+    return np.asarray([middle], dtype=np.float32)
 
 
 def _check_whole(bundle: Bundle) -> None:
@@ -118,8 +150,8 @@ def run_canary(bundle: Bundle, network: Network) -> None:
     other weights than those of this bundle.json fails here.
     """
     features = bundle.schema.features[:MOST_ASKED]
-    middle = [0.5 * (feature.n_values - 1) if feature.is_number else 0.0 for feature in features]
-    positions = np.asarray([[np.nan] * len(features), middle], dtype=np.float32)
+    middle = _middle_row(features)
+    positions = np.concatenate([np.full_like(middle, np.nan), middle])
     every = np.arange(len(features))
     try:
         logits, point = network.run(ANSWERS, {"columns": every, "asked": every, "positions": positions})
