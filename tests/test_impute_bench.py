@@ -12,7 +12,7 @@ from training.bench.impute.measure import expected_calibration_error
 from training.bench.impute.peers import fit_peer
 from training.bench.impute.pool import load_pooled, pool_sources
 from training.bench.impute.scoring import score
-from training.bench.impute.tables import SOURCES, cut_case, load_table, make_case
+from training.bench.impute.tables import N_MORE, SOURCES, cut_case, hide, load_table, make_case
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.5])
@@ -41,6 +41,21 @@ def test_cells_that_were_never_known_are_not_scored():
     never = case.truth.isna().to_numpy()
     assert never.any()
     assert not (case.holes & never).any()
+
+
+@pytest.mark.parametrize("pattern", ["random", "depending"])
+def test_the_further_holes_come_about_as_the_first_ones_did(pattern):
+    case = make_case("penguins", 0, pattern, 0.3)
+    assert case.more.shape == (N_MORE, *case.holes.shape)
+    assert not (case.more & case.truth.isna().to_numpy()).any()
+    assert len({holes.tobytes() for holes in (case.holes, *case.more)}) == N_MORE + 1
+    first, others = case.holes.mean(axis=0), case.more.mean(axis=(0, 1))
+    assert others == pytest.approx(first, abs=0.12)
+    assert ((others == 0.0) == (first == 0.0)).all()
+    for (name, column), holes in zip(hide(case.truth, case.more[0]).items(), case.more[0].T, strict=True):
+        assert column[holes].isna().all()
+        assert column[~holes].equals(case.truth[name][~holes])
+        assert column.dtype == case.truth[name].dtype
 
 
 def test_every_table_has_numbers_and_words():

