@@ -15,6 +15,7 @@ other holes instead of refined ones. miceforest draws plausible values; what is 
 frequent) of five completions, which is better than any one. hyperimpute's defaults (40 rounds, each trying forests,
 boosting and linear models for every column) take hours for one of our tables: here it has ``ROUNDS`` rounds, with
 the models it chose in the first. It works in processes of its own, whose CPU seconds are not in its fit's.
+``--matched``: the tables of ``training.bench.impute.matched``, in a file of their own.
 """
 
 import argparse
@@ -31,19 +32,22 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from training.bench.impute.matched import MATCHED
 from training.bench.impute.peers import Fitted
+from training.bench.impute.pool import load_pooled
 from training.bench.impute.scoring import (
     MEAN,
     METRICS,
     PATTERNS,
     RECORDED,
+    RECORDED_MATCHED,
     STUDY,
     Figures,
     name_case,
     score,
     time_row,
 )
-from training.bench.impute.tables import SOURCES, Case, make_case
+from training.bench.impute.tables import SOURCES, Case, cut_case
 from training.figures import Ledger, Record, average
 
 N_COMPLETIONS = 5
@@ -114,13 +118,13 @@ MEASURES: dict[str, Callable[[Case, int], Figures]] = {
 }
 
 
-def record(method: str, n_seeds: int, ledger: Ledger) -> list[Record]:
+def record(method: str, n_seeds: int, ledger: Ledger, *, matched: bool) -> list[Record]:
     """Every table and pattern of the bench: means over the seeds, and over the tables."""
     records = []
-    for pattern, rate in PATTERNS:
+    for pattern, rate in [p for p in PATTERNS if p[0] == "random" or not matched]:
         case = name_case(pattern, rate)
         found: dict[str, list[list[float]]] = {}  # for each table, the figures of each seed
-        for name in SOURCES:
+        for name in MATCHED if matched else SOURCES:
             for seed in range(n_seeds):
                 work = partial(_measure, method, name, pattern, rate, seed)
                 figures = ledger.find(f"{method}, {name}, {case}, {seed}", work)
@@ -137,7 +141,7 @@ def record(method: str, n_seeds: int, ledger: Ledger) -> list[Record]:
 
 
 def _measure(method: str, name: str, pattern: str, rate: float, seed: int) -> list[float]:
-    figures = MEASURES[method](make_case(name, seed, pattern, rate), seed)
+    figures = MEASURES[method](cut_case(load_pooled(name), seed, pattern, rate), seed)
     return [getattr(figures, field.name) for field in fields(figures)][:4]
 
 
@@ -146,21 +150,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Run an imputer in its own environment and record its figures.")
     parser.add_argument("method", choices=MEASURES)
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--out", type=Path, default=RECORDED)
+    parser.add_argument("--matched", action="store_true", help="the eight tables of bench impute --matched")
+    parser.add_argument("--out", type=Path, help="the file of recorded figures, if not the bench's own")
     parser.add_argument("--resume", type=Path, help="keep figures here, go on from what is there")
     args = parser.parse_args()
     warnings.simplefilter("ignore")
-    records = record(args.method, args.seeds, Ledger(args.resume))
-    before = json.loads(args.out.read_text(encoding="utf-8")) if args.out.is_file() else {"versions": {}, "records": []}
+    records = record(args.method, args.seeds, Ledger(args.resume), matched=args.matched)
+    out: Path = args.out or (RECORDED_MATCHED if args.matched else RECORDED)
+    before = json.loads(out.read_text(encoding="utf-8")) if out.is_file() else {"versions": {}, "records": []}
     kept = [raw for raw in before["records"] if raw["method"] != args.method]
     after = {
         "versions": {**before["versions"], args.method: version(args.method)},
         "records": [*kept, *({**asdict(one), "source": "recorded"} for one in records)],
     }
-    aside = args.out.with_suffix(".part")
+    aside = out.with_suffix(".part")
     aside.write_text(json.dumps(after, indent=1) + "\n", encoding="utf-8")
-    aside.replace(args.out)
-    print(f"wrote {args.out}")
+    aside.replace(out)
+    print(f"wrote {out}")
 
 
 if __name__ == "__main__":

@@ -20,7 +20,17 @@ from training.bench.impute.matched import MATCHED
 from training.bench.impute.measure import OURS, measure
 from training.bench.impute.peers import PEERS
 from training.bench.impute.pool import load_pooled
-from training.bench.impute.scoring import MEAN, METRICS, N_SEEDS, PATTERNS, RECORDED, STUDY, Figures, name_case
+from training.bench.impute.scoring import (
+    MEAN,
+    METRICS,
+    N_SEEDS,
+    PATTERNS,
+    RECORDED,
+    RECORDED_MATCHED,
+    STUDY,
+    Figures,
+    name_case,
+)
 from training.bench.impute.tables import QUICK, SOURCES, cut_case
 from training.figures import ComparisonError, Ledger, Record, average, format_table
 from training.parallel import n_cores, work_alone
@@ -58,7 +68,7 @@ def run(quick: bool, resume: Path | None = None, *, matched: bool = False, only:
     records: list[Record] = []
     for pattern, rate in patterns:
         some = list(_summarize(found, pattern, rate))
-        some += _read_recorded(pattern, rate) if not (quick or matched or only) else []
+        some += _read_recorded(RECORDED_MATCHED if matched else RECORDED, pattern, rate) if not (quick or only) else []
         print(_show(name_case(pattern, rate), some, names))
         records += some
     return records
@@ -119,11 +129,11 @@ def _known_mean(values: Sequence[float]) -> float:
     return float(np.mean(known)) if known else float("nan")
 
 
-def _read_recorded(pattern: str, rate: float) -> list[Record]:
-    if not RECORDED.is_file():
+def _read_recorded(file: Path, pattern: str, rate: float) -> list[Record]:
+    if not file.is_file():
         return []
     case = name_case(pattern, rate)
-    records = [Record(**raw) for raw in json.loads(RECORDED.read_text(encoding="utf-8"))["records"]]
+    records = [Record(**raw) for raw in json.loads(file.read_text(encoding="utf-8"))["records"]]
     return [record for record in records if record.case.endswith(f", {case}")]
 
 

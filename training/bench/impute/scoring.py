@@ -17,6 +17,7 @@ PATTERNS = (("random", 0.1), ("random", 0.3), ("random", 0.5), ("depending", 0.3
 N_SEEDS = 3
 # Peers that run in an environment of their own: their figures are recorded beside this file.
 RECORDED = Path(__file__).with_name("recorded.json")
+RECORDED_MATCHED = Path(__file__).with_name("recorded_matched.json")
 MEAN = "mean"
 N_SINGLE, N_BEFORE = 20, 5
 # Slow ones get so long, and fewer rows; the rows before them as long again.
