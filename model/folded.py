@@ -181,7 +181,7 @@ def _unpack(arrays: Mapping[str, NDArray[np.generic]]) -> Folded:
     g, f, w = query.shape
     if not query.size:
         raise ValueError("there is nothing in it")
-    slots = np.asarray(arrays["cell_slots"], np.float32)
+    slots = np.asarray(arrays["cell_slots"], np.float32).reshape(f * k + 1, g, 2 * w + 1)
     # Bundles of before have heads first.
     pairs = np.moveaxis(arrays["pairs"], -1, 0) if "pairs" in arrays else arrays["pair"]
     pair, presence = np.asarray(pairs, np.float32).reshape(2, g, f, f)

@@ -13,6 +13,8 @@ from model.wire import read_fields, read_integers
 DIMS, DATA_TYPE, RAW_DATA = 1, 2, 9
 # TensorProto.DataType: the kinds of arrays that are written here.
 DTYPES: dict[int, np.dtype[Any]] = {1: np.dtype("<f4"), 7: np.dtype("<i8")}
+# Arrays of more dimensions are none of ours, and their sizes are not worth multiplying.
+MOST_DIMS = 8
 
 
 def read_weights(network: bytes) -> dict[str, NDArray[Any]]:
@@ -34,9 +36,11 @@ def _read_tensor(tensor: memoryview) -> dict[str, NDArray[Any]]:
     dtype, name, raw = None, "", None
     for number, content, field in read_fields(tensor):
         if number == DIMS:
-            dims += read_integers(content, field)
+            dims += read_integers(content, field, most=MOST_DIMS)
+            if len(dims) > MOST_DIMS:
+                raise ValueError(f"a weight has more than {MOST_DIMS} dimensions")
         elif number == DATA_TYPE:
-            dtype = DTYPES.get(next(iter(read_integers(content, field)), 0))
+            dtype = DTYPES.get(next(iter(read_integers(content, field, most=1)), 0))
         elif number == TENSOR_NAME and content is not None:
             name = bytes(content).decode()
         elif number == RAW_DATA:

@@ -31,13 +31,20 @@ def read_fields(message: memoryview) -> Iterator[tuple[int, memoryview | None, m
         yield number, content, message[start:at]
 
 
-def read_integers(content: memoryview | None, field: memoryview) -> list[int]:
-    """The integers of a field as ``read_fields`` gives it: one of its own, or many packed into its content."""
-    packed, at = (field, _read_varint(field, 0)[1]) if content is None else (content, 0)
-    integers = []
+def read_integers(content: memoryview | None, field: memoryview, *, most: int) -> list[int]:
+    """The integers of a field as ``read_fields`` gives it: one of its own, or many packed into its content; ValueError
+    for more than ``most``, or others.
+    """
+    key, at = _read_varint(field, 0)
+    if key & 7 not in (VARINT, LENGTH):
+        raise ValueError("no integers")
+    packed, at = (field, at) if content is None else (content, 0)
+    integers: list[int] = []
     while at < len(packed):
         integer, at = _read_varint(packed, at)
         integers.append(integer)
+        if len(integers) > most:
+            raise ValueError(f"more than {most} integers")
     return integers
 
 
