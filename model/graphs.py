@@ -1,7 +1,8 @@
 """The graph of model.onnx, in ONNX's own text form, and how weights are put into it.
 
 Written by hand, not traced: a fitted network folds into a few lookup tables, the graph over them has
-some forty nodes, building it takes milliseconds, and the same weights always give the same bytes.
+some forty nodes, building it takes milliseconds, and the same weights always give the same bytes. Tables that were
+read back (model.folded) are written in the same way.
 
 Axis letters: B rows, S columns, Q questions, K values, G heads (of all members), W width of a head.
 """
@@ -164,6 +165,23 @@ def build_model(
     return content
 
 
+def write_folded(folded: Folded, digest: str) -> bytes:
+    """The content of model.onnx; ``digest``, the schema's fingerprint, travels in its metadata."""
+    f, k, g, w = folded.n_features, folded.n_values, folded.n_heads, folded.d_head
+    cells = np.concatenate([folded.cells, np.ones((f, k, g, 1), np.float32)], axis=-1).reshape(f * k, -1)
+    arrays = {
+        # A row after the last slot: the last value's cells look one further, with weight 0.
+        "cell_slots": np.concatenate([cells, np.zeros_like(cells[:1])]),
+        "query": folded.query,
+        "pairs": np.moveaxis(np.concatenate([folded.pair, folded.presence]), 0, -1),
+        "rows": folded.rows.reshape(f, g * (w + 1), k + 1),
+        "base_table": folded.base[:, None],
+        **({"beliefs": folded.beliefs} if (folded.beliefs != 1.0).any() else {}),
+    }
+    sizes = {"n_values": k, "n_heads": g, "d_head": w, "n_members": folded.n_members}
+    return build_model(MOE, CONTRACT[True], arrays, sizes, digest)
+
+
 def _constants(sizes: Mapping[str, int]) -> dict[str, NDArray[np.generic]]:
     heads, width = sizes["n_heads"], sizes["d_head"]
     integers = {
@@ -187,20 +205,3 @@ def _constants(sizes: Mapping[str, int]) -> dict[str, NDArray[np.generic]]:
         **{name: np.asarray(value, dtype=np.int64) for name, value in integers.items()},
         **{name: np.asarray(value, dtype=np.float32) for name, value in floats.items()},
     }
-
-
-def write_folded(folded: Folded, digest: str) -> bytes:
-    """The content of model.onnx; ``digest``, the schema's fingerprint, travels in its metadata."""
-    f, k, g, w = folded.n_features, folded.n_values, folded.n_heads, folded.d_head
-    cells = np.concatenate([folded.cells, np.ones((f, k, g, 1), np.float32)], axis=-1).reshape(f * k, -1)
-    arrays = {
-        # A row after the last slot: the last value's cells look one further, with weight 0.
-        "cell_slots": np.concatenate([cells, np.zeros_like(cells[:1])]),
-        "query": folded.query,
-        "pairs": np.moveaxis(np.concatenate([folded.pair, folded.presence]), 0, -1),
-        "rows": folded.rows.reshape(f, g * (w + 1), k + 1),
-        "base_table": folded.base[:, None],
-        **({"beliefs": folded.beliefs} if (folded.beliefs != 1.0).any() else {}),
-    }
-    sizes = {"n_values": k, "n_heads": g, "d_head": w, "n_members": folded.n_members}
-    return build_model(MOE, CONTRACT[True], arrays, sizes, digest)
