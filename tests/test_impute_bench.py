@@ -1,6 +1,7 @@
 """The benchmark of imputation: its holes are what they are said to be, and its small form runs."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -8,7 +9,7 @@ import pytest
 
 from training.__main__ import main
 from training.bench.impute.matched import MATCHED, WANTED, choose, read_pool
-from training.bench.impute.measure import expected_calibration_error
+from training.bench.impute.measure import expected_calibration_error, fit_ours, measure_trust
 from training.bench.impute.peers import fit_peer
 from training.bench.impute.pool import load_pooled, pool_sources
 from training.bench.impute.scoring import score
@@ -96,6 +97,21 @@ def test_the_calibration_error_is_the_gap_between_told_and_true():
     assert expected_calibration_error([(0.8, True)] * 8 + [(0.8, False)] * 2) == pytest.approx(0.0)
     assert expected_calibration_error([(0.9, False)] * 5) == pytest.approx(0.9)
     assert np.isnan(expected_calibration_error([]))
+
+
+def test_coverage_counts_the_cells_of_every_draw_of_holes():
+    case = make_case("penguins", 0, "random", 0.3)
+    predictor = fit_ours(case, 0, quick=True)
+    numbers = [name in case.numbers for name in case.truth.columns]
+    draws = (case.holes, *case.more)
+    alone = [replace(case, holes=holes, more=case.more[:0]) for holes in draws]
+    shares = [measure_trust(predictor, one)[0] for one in alone]
+    weights = [holes[:, numbers].sum() for holes in draws]
+    coverage, before, after = measure_trust(predictor, case)
+    assert coverage == pytest.approx(np.average(shares, weights=weights))
+    assert len(set(shares)) > 1
+    assert 0.0 < after < 0.2
+    assert 0.0 < before < 0.2
 
 
 def test_the_small_form_prints_a_table_and_writes_its_figures(tmp_path, capsys):

@@ -74,15 +74,15 @@ def measure_trust(predictor: Predictor, case: Case) -> tuple[float, float, float
     sure: list[list[tuple[float, bool]]] = [[], []]
     for holes in (case.holes, *case.more):
         rows = read_columns(hide(case.truth, holes))
-        for which, model in enumerate((plain, predictor)):
-            answer = model.impute(rows, table=TABLE, interval=0.9)
+        for which, (model, interval) in enumerate(((plain, None), (predictor, 0.9))):
+            answer = model.impute(rows, table=TABLE, interval=interval)
             for j, column in enumerate(case.truth.columns):
                 if column not in answer.rows:
                     continue
                 where, filled = answer.rows[column], answer.filled[column]
                 truth = case.truth[column].to_numpy()[where]
                 hidden = holes[where, j]
-                if filled.interval is not None and which == 1:
+                if filled.interval is not None:
                     low, high = np.asarray(filled.interval, dtype=float).T
                     covered += ((low <= truth) & (truth <= high))[hidden].tolist()
                 elif filled.probability is not None:
