@@ -1,7 +1,7 @@
 """The network, opened by onnxruntime and held to its bundle: names, widths, features, and a canary row."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -15,11 +15,13 @@ from model.errors import BundleError
 from model.linear import LinearExpert
 from model.onnx_names import ANSWERS, CONTRACT, INPUTS
 from model.prune import keep_outputs, points_outside
-from model.row_network import RowNetwork, lay_out
+from model.row_network import MOST_PAIRS, RowNetwork, lay_out
 from model.schema import Feature
 
 # The canary asks for so many features at most: a wide bundle must not take long to open.
 MOST_ASKED = 64
+# In so many rows the tables for single rows must say what the network says.
+N_COMPARED = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,7 @@ class Network:
             if len(there):
                 columns, positions = columns[there], positions[:, there]
                 # Whole distributions of many features are one product to onnxruntime.
-                if self.row is not None and (means_only or len(asked) == 1):
+                if self.row is not None and (means_only or len(asked) == 1) and len(there) * len(asked) <= MOST_PAIRS:
                     return self.row.answer(columns, positions[0], asked, means_only=means_only)
         answers: list[NDArray[np.float32]] = self.brief.run(
             ANSWERS, {"columns": columns, "positions": positions, "asked": asked}
@@ -74,24 +76,36 @@ def open_network(bundle: Bundle, threads: int) -> Network:
         brief = _open(bundle.name, keep_outputs(bundle.network, ANSWERS), threads)
     except ValueError as error:
         raise BundleError(f"bundle {bundle.name!r}: model.onnx cannot be read: {error}") from error
-    network = Network(whole, brief, _lay_out(bundle, brief), bundle.expert, bundle.calibration)
+    network = Network(whole, brief, None, bundle.expert, bundle.calibration)
     run_canary(bundle, network)
-    return network
+    row = lay_out(bundle, count_heads(bundle))
+    return replace(network, row=row) if row is not None and _is_same(row, brief, bundle) else network
 
 
-def _lay_out(bundle: Bundle, brief: onnxruntime.InferenceSession) -> RowNetwork | None:
-    """The network for single rows, unless it says other than model.onnx itself, whose word counts."""
-    row = lay_out(bundle)
-    if row is None:
-        return None
+def _is_same(row: RowNetwork, brief: onnxruntime.InferenceSession, bundle: Bundle) -> bool:
+    """Whether it says of some rows what model.onnx says, whose word counts."""
     features = bundle.schema.features[:MOST_ASKED]
-    every, middle = np.arange(len(features)), _middle_row(features)
+    every, ends = np.arange(len(features)), np.asarray([feature.n_values - 1 for feature in features])
+    is_word = np.asarray([not feature.is_number for feature in features])
+    rng = np.random.default_rng(0)
+    for _ in range(N_COMPARED):
+        columns = np.sort(rng.permutation(every)[: rng.integers(1, len(features) + 1)])
+        positions = rng.uniform(0.0, ends).astype(np.float32)
+        positions = np.where(is_word, positions.round(), positions)[None, columns]
+        feed = {"columns": columns, "positions": positions, "asked": every}
+        told = _ask(bundle, partial(brief.run, ANSWERS, feed))
+        with np.errstate(all="ignore"):  # weights may be any; what is not finite is not the same
+            own = row.answer(columns, positions[0], every)
+        if not all(np.allclose(one, other, atol=1e-3) for one, other in zip(own, told, strict=True)):
+            return False
+    return True
+
+
+def _ask(bundle: Bundle, ask: Callable[[], list[NDArray[np.float32]]]) -> list[NDArray[np.float32]]:
     try:
-        told = brief.run(ANSWERS, {"columns": every, "positions": middle, "asked": every})
-        is_same = all(map(partial(np.allclose, atol=1e-3), row.answer(every, middle[0], every), told))
-    except Exception:  # onnxruntime raises types of its own that it does not export; the canary will tell
-        return None
-    return row if is_same else None
+        return ask()
+    except Exception as error:  # onnxruntime raises types of its own that it does not export
+        raise BundleError(f"bundle {bundle.name!r}: model.onnx fails on a row of its own features: {error}") from error
 
 
 def _middle_row(features: Sequence[Feature]) -> NDArray[np.float32]:
@@ -153,10 +167,8 @@ def run_canary(bundle: Bundle, network: Network) -> None:
     middle = _middle_row(features)
     positions = np.concatenate([np.full_like(middle, np.nan), middle])
     every = np.arange(len(features))
-    try:
-        logits, point = network.run(ANSWERS, {"columns": every, "asked": every, "positions": positions})
-    except Exception as error:  # onnxruntime raises types of its own that it does not export
-        raise BundleError(f"bundle {bundle.name!r}: model.onnx fails on a row of its own features: {error}") from error
+    feed = {"columns": every, "positions": positions, "asked": every}
+    logits, point = _ask(bundle, partial(network.run, ANSWERS, feed))
     if not (np.isfinite(logits).all() and np.isfinite(point).all()):
         raise BundleError(f"bundle {bundle.name!r}: model.onnx gives no finite answer to a row of its own features")
     if not bundle.is_additive:
