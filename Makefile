@@ -32,6 +32,7 @@ bench: $(VENV)/.repro
 	$(BIN)/python -m training bench impute
 	$(BIN)/python -m training bench impute --matched
 	$(BIN)/python -m training bench audit
+	$(BIN)/python -m training bench pooling
 	$(BIN)/python -m training bench match
 	$(BIN)/python -m training bench speed
 	$(BIN)/python -m training bench scale

@@ -1,14 +1,15 @@
 """Rubin's rules, and that copies drawn by a fitted imputer give honest intervals when pooled by them."""
 
+import json
+
 import numpy as np
-import pandas as pd
 import pytest
 from scipy.stats import t
 
+from training.__main__ import main
+from training.bench.pooling import LAWS, TRUTH, make_table, pool_copies, regress
 from training.estimator import TabglotImputer
 from training.pooling import pool
-
-TRUTH = (0.0, 1.0, -0.5)
 
 
 def test_the_rules_by_hand():
@@ -34,34 +35,28 @@ def test_a_single_copy_cannot_be_pooled(estimates, variances):
         pool(estimates, variances)
 
 
-def regress(rows):
-    """Coefficients of y on a and b, and their squared standard errors."""
-    x = np.column_stack([np.ones(len(rows)), rows["a"], rows["b"]])
-    y = rows["y"].to_numpy()
-    inverse = np.linalg.inv(x.T @ x)
-    coefficients = inverse @ x.T @ y
-    noise = np.square(y - x @ coefficients).sum() / (len(y) - 3)
-    return coefficients, noise * np.diag(inverse)
-
-
 def test_pooled_intervals_cover_the_truth_where_complete_rows_mislead():
     """y = a - b/2 + noise; ``a`` is missing more often the higher y is, as seen through a fourth column."""
-    rng = np.random.default_rng([2, 3])
-    n = 500
-    a = rng.normal(size=n)
-    b = 0.6 * a + 0.8 * rng.normal(size=n)
-    y = a - 0.5 * b + rng.normal(size=n)
-    rows = pd.DataFrame({"a": a, "b": b, "y": y, "z": y + rng.normal(size=n)})
-    complete = regress(rows)
-    rows.loc[rng.random(n) < 1 / (1 + np.exp(0.9 - 1.2 * rows["z"])), "a"] = np.nan
-    rows.loc[rng.random(n) < 0.25, "b"] = np.nan
-    rows.loc[rng.random(n) < 0.2, "y"] = np.nan
+    whole, rows = make_table("straight", 3)
     copies = TabglotImputer(random_state=2).fit(rows).sample(rows, n_draws=10)
-    found = [regress(copy) for copy in copies]
-    for k, truth in enumerate(TRUTH):
-        pooled = pool([estimate[k] for estimate, _ in found], [variance[k] for _, variance in found], n - 3)
-        low, high = pooled.interval(0.95)
-        assert low < truth < high
-        assert pooled.stderr > complete[1][k] ** 0.5  # holes cost something
+    _, low, high = pool_copies(copies)
+    assert ((low < TRUTH) & (high > TRUTH)).all()
+    assert (high - low > np.ptp(pool_copies([whole, whole])[1:], axis=0)).all()  # holes cost something
     estimate, variance = regress(rows.dropna())
     assert abs(estimate[0] - TRUTH[0]) > 2 * variance[0] ** 0.5
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_simulated_tables_say_the_truth_where_nothing_is_missing(law):
+    found = np.stack([regress(make_table(law, seed)[0])[0] for seed in range(40)])
+    assert found.mean(axis=0) == pytest.approx(TRUTH, abs=0.03)
+
+
+def test_the_small_form_of_the_bench_prints_a_table_and_writes_its_figures(tmp_path, capsys):
+    assert main(["bench", "pooling", "--quick", "--json", str(tmp_path / "figures.json")]) == 0
+    assert "straight: iterative_bayesridge" in capsys.readouterr().out
+    figures = json.loads((tmp_path / "figures.json").read_text())
+    assert {figure["metric"] for figure in figures} == {"coverage", "bias", "width"}
+    assert all(figure["seeds"] == 2 for figure in figures)
+    off = {figure["method"]: abs(figure["value"]) for figure in figures if figure["metric"] == "bias"}
+    assert off["ours"] < off["complete_rows"]

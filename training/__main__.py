@@ -50,7 +50,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_place(commands)
     _add_extend(commands)
     bench = commands.add_parser("bench", help="measure; needs the extras train, demo and dev")
-    bench.add_argument("what", choices=("impute", "audit", "match", "speed", "scale", "parallel", "serving"))
+    bench.add_argument("what", choices=("impute", "audit", "pooling", "match", "speed", "scale", "parallel", "serving"))
     bench.add_argument("--json", type=Path, metavar="FILE", help="also write the figures as JSON")
     bench.add_argument("--quick", action="store_true", help="a small form, for trying it out")
     bench.add_argument(

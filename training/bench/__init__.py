@@ -23,13 +23,14 @@ def run_bench(
         raise ComparisonError(f"bench {what} has neither --matched nor --only; bench impute has")
     if matched and quick:
         raise ComparisonError("--quick has tables of its own: leave out --matched, or --quick")
-    from training.bench import audit, parallel, scale, serving, speed
+    from training.bench import audit, parallel, pooling, scale, serving, speed
     from training.bench.impute import run as impute
     from training.bench.match import run as match
 
     studies: dict[str, Callable[[bool], list[Record]]] = {
         "impute": partial(impute.run, resume=resume, matched=matched, only=only),
         "audit": audit.run,
+        "pooling": pooling.run,
         "match": partial(match.run, data=data, resume=resume),
         "speed": speed.run,
         "scale": scale.run,
