@@ -13,10 +13,13 @@ from model import codec
 from model.cells import show_value, show_word
 from model.explain import Experts
 from model.schema import Feature, Link
+from model.straying import Ends, read_ends
 
 Outputs = dict[str, NDArray[np.float32]]
 # Outputs that are the same for every row.
 FIXED = frozenset({"point_base"})
+# The median of the distribution, and no interval.
+PLAIN_MEDIAN = Ends()
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,17 +52,14 @@ class Imputation:
     warnings: tuple[str, ...] = ()
 
 
-def read_answer(
-    feature: Feature, link: Link, outputs: Outputs, question: int, interval: codec.Floats | None
-) -> Prediction:
-    """What the network said of one question, as values in the unit of the caller's column.
-
-    ``interval`` (B,): the central part of each row's distribution to give.
+def read_answer(feature: Feature, link: Link, outputs: Outputs, question: int, ends: Ends = PLAIN_MEDIAN) -> Prediction:
+    """What the network said of one question, as values in the unit of the caller's column; ``ends``: where median and
+    interval lie.
     """
     logits = outputs["logits"][:, question, : feature.n_values]
     mass = softmax(logits)
     if feature.is_number:
-        return _read_number(feature, link, mass, outputs["point"][:, question].astype(np.float64), interval)
+        return _read_number(feature, link, mass, outputs["point"][:, question].astype(np.float64), ends)
     chosen = logits[:, : n_choices(feature)].argmax(axis=1)  # of choices far behind OTHER all mass may be 0
     words = [show_word(feature, word) for word in feature.words]
     return Prediction(
@@ -72,9 +72,7 @@ def read_answer(
     )
 
 
-def _read_number(
-    feature: Feature, link: Link, mass: codec.Floats, point: codec.Floats, interval: codec.Floats | None
-) -> Prediction:
+def _read_number(feature: Feature, link: Link, mass: codec.Floats, point: codec.Floats, ends: Ends) -> Prediction:
     bins = feature.knots
 
     def show(numbers: codec.Floats) -> list[Any]:
@@ -85,16 +83,14 @@ def _read_number(
         lows, highs, pieces = highs[::-1], lows[::-1], pieces[:, ::-1]
     expected = codec.read_point(bins, point)
     is_level = feature.kind == "ordinal"
-    levels = np.full((len(mass), 1), 0.5)
+    median, interval = read_ends(bins, mass, expected, ends)
+    shown = []
     if interval is not None:
-        levels = np.stack([levels[:, 0], *codec.tails(interval)], axis=1)
-    median, *ends = codec.read_quantiles(bins, mass, levels).T
-    if ends:
-        low, high = ends
+        low, high = interval.T
         if not is_level:
             # Value and distribution are two outputs of the network: where they disagree, both are doubtful.
-            low, high = np.minimum(low, expected), np.maximum(high, expected)
-        ends = [show(low), show(high)] if link.scale > 0 else [show(high), show(low)]
+            low, high = np.minimum(low, np.minimum(expected, median)), np.maximum(high, np.maximum(expected, median))
+        shown = [show(low), show(high)] if link.scale > 0 else [show(high), show(low)]
     chosen = mass.argmax(axis=1) if is_level else None
     return Prediction(
         target=link.column,
@@ -103,7 +99,7 @@ def _read_number(
         mass=pieces,
         probability=None if chosen is None else mass[np.arange(len(mass)), chosen],
         median=show(median),
-        interval=list(zip(*ends, strict=True)) if ends else None,
+        interval=list(zip(*shown, strict=True)) if interval is not None else None,
         lows=show(lows),
         highs=show(highs),
     )

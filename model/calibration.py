@@ -1,11 +1,13 @@
 """Honest uncertainty: what held-out rows say of the model's probabilities and intervals.
 
 Words and levels: logits are drawn towards what is said with nothing observed, or away from it, by a factor for each
-feature. Numbers: the central part of a distribution that is given as the 90 % interval is the part that held
-90 % of the held-out cells, for each feature and by how much of the row was observed (split conformal prediction).
+feature. Numbers: an interval goes as far about the expected value as held-out cells strayed from theirs
+(model.straying), or is the central part of the distribution that held so many of them, for each feature and by how much
+of the row was observed (split conformal prediction).
 Axis letters: B rows, Q questions, K values, F features, G groups by how much is observed, L levels.
 """
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from model.codec import tails
 from model.schema import Schema
+from model.straying import Ends, Straying, straying_of
 
 Floats = NDArray[np.float64]
 # Rows are grouped by the share of the columns usually known beside a feature: below these, or above the last.
@@ -27,8 +31,7 @@ class Calibration:
     """``temper`` (F,): the factor for logits; ``usual`` (F,): how many other columns are known beside a feature;
     ``parts`` (F, G, L): the central part of a distribution that makes an interval of each level; ``spreads``
     (F, G, L): the same for draws, where a value that many rows share holds a stretch of the distribution, not a point.
-    ``narrow`` (F, G): numbers that few rows share are drawn about the expected value instead, the distribution's own
-    deviations times this; 0 for all others.
+    ``straying``: numbers that are read about their expected value instead.
     """
 
     temper: Floats
@@ -36,12 +39,24 @@ class Calibration:
     parts: Floats
     spreads: Floats
     log_shares: Floats  # (F, K): what is said with nothing observed
-    narrow: Floats
+    straying: Straying
 
     def widths(self, feature: int, n_observed: NDArray[np.int64], interval: float) -> Floats:
         """The central part of each row's distribution that is its interval, (B,)."""
         parts = np.asarray([np.interp(interval, LEVELS, parts) for parts in self.parts[feature]])  # (G,)
-        return np.asarray(parts[self._group(feature, n_observed)])
+        return np.asarray(parts[self.group(feature, n_observed)])
+
+    def ends(self, feature: int, n_observed: NDArray[np.int64], interval: float | None) -> Ends:
+        """Where each row's median and interval lie."""
+        about_interval, about_median = self.straying.about[feature].tolist()
+        groups = self.group(feature, n_observed)
+        median = self.straying.quantiles(feature, groups, np.asarray([0.5])) if about_median else None
+        if interval is None:
+            return Ends(median=median)
+        if about_interval:
+            heights = np.asarray(tails(interval))
+            return Ends(median=median, strays=self.straying.quantiles(feature, groups, heights))
+        return Ends(median=median, levels=np.stack(tails(self.widths(feature, n_observed, interval)), axis=1))
 
     def levels(self, feature: int, n_observed: NDArray[np.int64], levels: Floats) -> Floats:
         """Heights between 0 and 1 in each row's distribution (B,), moved so that evenly drawn ones give values as
@@ -51,10 +66,13 @@ class Calibration:
         tails = [np.interp(1.0 - np.abs(out), *_tails(parts)[::-1]) for parts in self.spreads[feature]]
         return 0.5 + 0.5 * np.sign(out) * (1.0 - self._pick(feature, n_observed, tails))
 
-    def narrowing(self, feature: int, n_observed: NDArray[np.int64]) -> Floats | None:
-        """What each row's deviations are multiplied by in draws, (B,); None where levels are drawn."""
-        own = self.narrow[feature]
-        return np.asarray(own[self._group(feature, n_observed)]) if own.all() else None
+    def draw_strays(self, feature: int, n_observed: NDArray[np.int64], levels: Floats) -> Floats | None:
+        """How many spreads from what is expected of it each row lies at its level (B,); None where distributions are
+        drawn from.
+        """
+        if not self.straying.about[feature, 1]:
+            return None
+        return self.straying.draw(feature, self.group(feature, n_observed), levels)
 
     def tail_shares(self, feature: int, n_observed: NDArray[np.int64], shares: Floats) -> Floats:
         """How much of each row's distribution lies further out (B,), as held-out rows say it does."""
@@ -63,10 +81,15 @@ class Calibration:
 
     def _pick(self, feature: int, n_observed: NDArray[np.int64], by_group: Sequence[Floats]) -> Floats:
         """Each row's own of what every group would say, (B,)."""
-        return np.asarray(np.stack(by_group)[self._group(feature, n_observed), np.arange(len(n_observed))])
+        return np.asarray(np.stack(by_group)[self.group(feature, n_observed), np.arange(len(n_observed))])
 
-    def _group(self, feature: int, n_observed: NDArray[np.int64]) -> NDArray[np.int64]:
+    def group(self, feature: int, n_observed: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Each row's group, (B,)."""
         return np.asarray(np.searchsorted(GROUPS, n_observed / self.usual[feature], side="right"))
+
+    def group_of_row(self, feature: int, n_observed: int) -> int:
+        """``group`` of a single row."""
+        return bisect_right(GROUPS, n_observed / self.usual.item(feature))
 
     def apply(
         self, names: Sequence[str], feed: Mapping[str, NDArray[Any]], outputs: Sequence[NDArray[np.float32]]
@@ -90,7 +113,7 @@ class Calibration:
         """All there is to keep of it."""
         return {
             "temper": self.temper, "usual": self.usual, "parts": self.parts, "spreads": self.spreads,
-            "narrow": self.narrow,
+            **self.straying.to_arrays(),
         }  # fmt: skip
 
 
@@ -107,11 +130,9 @@ def calibration_of(schema: Schema, arrays: Mapping[str, NDArray[Any]]) -> Calibr
     for name in ("parts", "spreads"):
         if (np.diff(arrays[name], axis=2) < 0.0).any() or arrays[name].min() < 0.0 or arrays[name].max() > 1.0:
             raise ValueError("its intervals do not grow with their level")
-    narrow = arrays.get("narrow", np.zeros(table[:2]))  # bundles of before have none
-    if narrow.shape != table[:2] or not (narrow >= 0.0).all():
-        raise ValueError("its array 'narrow' was made for other features")
+    straying = straying_of(schema, arrays, len(GROUPS) + 1)
     log_shares = log_shares_of(schema)
-    return Calibration(arrays["temper"], arrays["usual"], arrays["parts"], arrays["spreads"], log_shares, narrow)
+    return Calibration(arrays["temper"], arrays["usual"], arrays["parts"], arrays["spreads"], log_shares, straying)
 
 
 def _tails(parts: Floats) -> tuple[Floats, Floats]:

@@ -267,15 +267,6 @@ def read_point(bins: Bins, point: Floats) -> Floats:
     return value
 
 
-def read_moments(bins: Bins, probabilities: Floats) -> tuple[Floats, Floats]:
-    """Mean and spread of each distribution, (B,) each."""
-    lows, highs, mass = read_pieces(bins, probabilities)
-    middle = 0.5 * (lows + highs)
-    mean = mass @ middle
-    square = mass @ (np.square(middle) + np.square(highs - lows) / 12.0)
-    return mean, np.sqrt(np.maximum(square - np.square(mean), 0.0))
-
-
 def read_pieces(bins: Bins, probabilities: Floats) -> tuple[Floats, Floats, Floats]:
     """The distribution in pieces: lows (P,), highs (P,), mass (B, P)."""
     axis = axis_of(bins)

@@ -17,6 +17,7 @@ from model.cells import show_word
 from model.requests import Cells, Columns
 from model.runtime import Pause, Predictor
 from model.schema import Feature, Link
+from model.straying import read_about
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,13 +88,11 @@ def _draw_numbers(
     """
     bins = predictor.schema.features[index].knots
     calibration = predictor.bundle.calibration
-    narrow = None if calibration is None else calibration.narrowing(index, cells.count_observed(index))
-    if narrow is None:
-        level = predictor.calibrate_levels(cells, index, level)
-        return codec.read_quantiles(bins, mass, level[:, None])[:, 0]
-    mean, _ = codec.read_moments(bins, mass)
-    drawn = expected + narrow * (codec.read_quantiles(bins, mass, level[:, None])[:, 0] - mean)
-    return np.clip(drawn, bins.values[0], bins.values[-1])
+    strays = None if calibration is None else calibration.draw_strays(index, cells.count_observed(index), level)
+    if strays is not None:
+        return read_about(bins, mass, expected, strays[:, None])[:, 0]
+    level = predictor.calibrate_levels(cells, index, level)
+    return codec.read_quantiles(bins, mass, level[:, None])[:, 0]
 
 
 def _read_words(feature: Feature, mass: codec.Floats, level: codec.Floats) -> tuple[codec.Positions, list[Any]]:

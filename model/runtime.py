@@ -23,6 +23,7 @@ from model.requests import Cells, Columns, check_interval, check_lengths, neares
 from model.schema import Feature, Link
 from model.session import count_heads, open_network
 from model.single import Readout, make_reader, make_readout, read_row
+from model.straying import Ends, plain_ends
 
 # Rows are answered in pieces of about this many gates: memory then grows with the answers alone.
 MOST_GATES = 400_000
@@ -275,15 +276,15 @@ class Predictor:
             n_observed = cells.count_in_row(self.schema.index[link.feature])
             logits, point = outputs["logits"][0, 0].tolist(), float(outputs["point"][0, 0])
             return readout.answer(readout.read(logits, point, interval, n_observed))
-        part = interval if interval is None else self._central_part(cells, self.schema.index[link.feature], interval)
-        answer = read_answer(self.feature_of(link), link, outputs, 0, part)
+        answer = read_answer(self.feature_of(link), link, outputs, 0, self._ends(cells, link, interval))
         return replace(answer, experts=self._explain(outputs, link, cells)) if explain else answer
 
-    def _central_part(self, cells: Cells, asked: int, interval: float) -> NDArray[np.float64]:
-        """The part of each row's distribution that is its interval, (B,)."""
-        if self.bundle.calibration is None:
-            return np.full(len(cells.positions), interval)
-        return self.bundle.calibration.widths(asked, cells.count_observed(asked), interval)
+    def _ends(self, cells: Cells, link: Link, interval: float | None) -> Ends:
+        """Where median and interval of each row lie."""
+        asked, calibration = self.schema.index[link.feature], self.bundle.calibration
+        if calibration is None or not self.feature_of(link).is_number:
+            return plain_ends(len(cells.positions), interval)
+        return calibration.ends(asked, cells.count_observed(asked), interval)
 
     def calibrate_levels(self, cells: Cells, asked: int, levels: NDArray[np.float64]) -> NDArray[np.float64]:
         """Levels of each row's distribution (B,), as held-out rows say they are."""

@@ -8,7 +8,7 @@ the general way reads the row, says what is wrong with it, or warns.
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import exp, isnan, nan
+from math import exp, isnan, nan, sqrt
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from model.cells import show_word
 from model.codec import Axis, axis_of, tails, word_index
 from model.requests import Columns
 from model.schema import Feature, Link
+from model.straying import HEIGHTS, LEAST_SPREAD, moments_of
 
 # The pieces of a distribution that nobody will look at.
 NO_PIECES = np.empty((1, 0))
@@ -103,6 +104,8 @@ class Readout:
     """How a feature's answers are read in the unit of one column: numbers between ``lows`` and ``highs``,
     or one of ``choices``. ``steps`` says, for each knot, how much of the mass of the knot before and of its
     own lies below it, in which parts that makes pieces, and whether the knot is an atom. ``asked`` is the question.
+    ``about``: whether intervals, and medians, lie about the expected value; ``moments`` of each knot, as
+    ``straying.moments_of`` has them.
     """
 
     feature: Feature
@@ -114,6 +117,8 @@ class Readout:
     steps: list[tuple[float, float, tuple[float, ...], bool]]
     asked: NDArray[np.int64]
     calibration: Calibration | None = None
+    about: tuple[bool, bool] = (False, False)
+    moments: Sequence[Sequence[float]] = ()
 
     def read(self, logits: list[float], point: float, interval: float | None, n_observed: int) -> RowAnswer:
         """One row's logits (padded or not) and its expected value, in units of the spread, as an answer;
@@ -124,10 +129,8 @@ class Readout:
         mass = [exp(logit - largest) for logit in logits]
         total = sum(mass)
         mass = [share / total for share in mass]
-        if interval is not None and self.calibration is not None:
-            interval = float(self.calibration.widths(int(self.asked[0]), np.asarray([n_observed]), interval)[0])
         if self.steps:
-            return self._read_number(mass, point, interval)
+            return self._read_number(mass, point, interval, n_observed)
         chosen = self._choose(logits)
         return RowAnswer(self.choices[chosen], mass, mass[chosen])
 
@@ -162,7 +165,7 @@ class Readout:
             choices=None if self.steps else list(self.choices),
         )
 
-    def _read_number(self, mass: list[float], point: float, interval: float | None) -> RowAnswer:
+    def _read_number(self, mass: list[float], point: float, interval: float | None, n_observed: int) -> RowAnswer:
         heights, pieces = self._cumulate(mass)
         bins = self.feature.knots
         value = self._expect(point)
@@ -171,19 +174,53 @@ class Readout:
         if is_level:
             probability = max(mass)
             level = bins.values[mass.index(probability)]
+        about_interval, about_median = self.about
+        median = (
+            self._read_about(mass, value, n_observed, (0.5,))[0] if about_median
+            else _quantile(self.points, heights, 0.5)
+        )  # fmt: skip
         ends = None
         if interval is not None:
-            low, high = (_quantile(self.points, heights, tail) for tail in tails(interval))
+            low, high = (
+                self._read_about(mass, value, n_observed, tails(interval)) if about_interval
+                else self._read_central(heights, n_observed, interval)
+            )  # fmt: skip
             if not is_level:
-                low, high = min(low, value), max(high, value)
+                low, high = min(low, value, median), max(high, value, median)
             ends = (self._show(low), self._show(high)) if self.link.scale > 0 else (self._show(high), self._show(low))
-        median = self._show(_quantile(self.points, heights, 0.5))
-        return RowAnswer(self._show(level if is_level else value), pieces, probability, median, ends)
+        return RowAnswer(self._show(level if is_level else value), pieces, probability, self._show(median), ends)
+
+    def _read_about(self, mass: list[float], value: float, n_observed: int, heights: tuple[float, ...]) -> list[float]:
+        """Where so many of those that are told like this lie, as ``straying.read_about`` has it."""
+        assert self.calibration is not None
+        asked = int(self.asked[0])
+        strays = self.calibration.straying.strays[asked, self.calibration.group_of_row(asked, n_observed)]
+        spread = self._spread(mass)
+        return [self._near(value + spread * stray) for stray in np.interp(heights, HEIGHTS, strays).tolist()]
+
+    def _read_central(self, heights: list[float], n_observed: int, interval: float) -> list[float]:
+        """The ends of the central part of the distribution that is the interval."""
+        if self.calibration is not None:
+            interval = float(self.calibration.widths(int(self.asked[0]), np.asarray([n_observed]), interval)[0])
+        return [_quantile(self.points, heights, tail) for tail in tails(interval)]
+
+    def _spread(self, mass: list[float]) -> float:
+        """The standard deviation of the distribution, as ``straying.read_spread`` has it."""
+        mean = square = 0.0
+        for share, (of_mean, of_square) in zip(mass, self.moments, strict=True):
+            mean += share * of_mean
+            square += share * of_square
+        return max(sqrt(max(square - mean * mean, 0.0)), LEAST_SPREAD) * self.feature.knots.spread
+
+    def _near(self, number: float) -> float:
+        """The number within the fitted range."""
+        values = self.feature.knots.values
+        return min(max(number, values[0]), values[-1])
 
     def _expect(self, point: float) -> float:
         """The expected value, as ``codec.read_point`` has it."""
         bins = self.feature.knots
-        return min(max(point * bins.spread + bins.mean, bins.values[0]), bins.values[-1])
+        return self._near(point * bins.spread + bins.mean)
 
     def _cumulate(self, mass: list[float]) -> tuple[list[float], list[float]]:
         """The distribution function before and after each knot, and the pieces between, as ``codec.Axis`` has them."""
@@ -224,7 +261,11 @@ def make_readout(feature: Feature, link: Link, index: int, calibration: Calibrat
     to_right = [0.0 if atom or k == last else 1.0 if k == 0 else 0.5 for k, atom in enumerate(atoms)]
     to_left = [0.0 if atom or k == 0 else 1.0 if k == last else 0.5 for k, atom in enumerate(atoms)]
     steps = [(to_right[k - 1] if k else 0.0, to_left[k], _parts_below(axis, k), atoms[k]) for k in range(len(atoms))]
-    return Readout(feature, link, lows, highs, [], axis.points.tolist(), steps, np.asarray([index]), calibration)
+    about = (False, False) if calibration is None else tuple(calibration.straying.about[index].tolist())
+    return Readout(
+        feature, link, lows, highs, [], axis.points.tolist(), steps, np.asarray([index]), calibration, about,
+        moments_of(feature.knots).tolist(),
+    )  # fmt: skip
 
 
 def _parts_below(axis: Axis, k: int) -> tuple[float, ...]:

@@ -107,11 +107,12 @@ def test_coverage_counts_the_cells_of_every_draw_of_holes():
     alone = [replace(case, holes=holes, more=case.more[:0]) for holes in draws]
     shares = [measure_trust(predictor, one)[0] for one in alone]
     weights = [holes[:, numbers].sum() for holes in draws]
-    coverage, before, after = measure_trust(predictor, case)
+    coverage, before, after, score_of_intervals = measure_trust(predictor, case)
     assert coverage == pytest.approx(np.average(shares, weights=weights))
     assert len(set(shares)) > 1
     assert 0.0 < after < 0.2
     assert 0.0 < before < 0.2
+    assert 0.5 < score_of_intervals < 4.0
 
 
 def test_the_small_form_prints_a_table_and_writes_its_figures(tmp_path, capsys):

@@ -5,40 +5,25 @@ with few known cells are calibrated too. Axis letters: N rows, S columns, K valu
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from model import codec
 from model.answers import softmax
-from model.calibration import GROUPS, LEVELS, Calibration, log_shares_of
+from model.calibration import LEVELS, Calibration, log_shares_of
 from model.schema import Feature, Schema
+from model.straying import no_straying
+from training.asked import N_GROUPS, Asked, by_group
 from training.left_out import MOST_HIDDEN, Teller, hide_more
+from training.straying import fit_straying
 from training.tables import Dataset, FitTable
 
 Floats = NDArray[np.float64]
 FACTORS = np.geomspace(0.1, 2.5, 40)
 # What all features say together counts as so many rows beside a feature's own.
 POOLED_ROWS = 30.0
-# Draws are never narrower, or wider, than this, in spreads of the distribution.
-MOST_NARROW = (0.2, 1.5)
-# How far mean and median of a column may be apart, in its spreads, for it to be drawn about the expected value.
-MOST_SKEW = 0.12
-# A feature's own rows decide on its intervals from so many on.
-FEWEST_ROWS = 30
-
-
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """Cells of one feature: what was said of them (N, K), the value expected, what is true, and the share of
-    columns observed, (N,) each.
-    """
-
-    logits: Floats
-    expected: Floats
-    truth: Floats
-    observed: Floats
 
 
 def calibrate(teller: Teller, dataset: Dataset, *, seed: int = 0) -> Calibration | None:
@@ -46,7 +31,7 @@ def calibrate(teller: Teller, dataset: Dataset, *, seed: int = 0) -> Calibration
     schema = dataset.schema
     company = dataset.company()
     usual = np.maximum((company * (1.0 - np.eye(len(company)))).sum(axis=1), 1.0).astype(np.float64)
-    asked: dict[int, list[_Asked]] = {}
+    asked: dict[int, list[Asked]] = {}
     rng = np.random.default_rng(seed)
     for table in dataset.tables:
         for most in MOST_HIDDEN:
@@ -55,7 +40,7 @@ def calibrate(teller: Teller, dataset: Dataset, *, seed: int = 0) -> Calibration
     if not asked:
         return None
     merged = {
-        index: _Asked(*(np.concatenate([getattr(part, name) for part in parts]) for name in _Asked.__slots__))
+        index: Asked(*(np.concatenate([getattr(part, name) for part in parts]) for name in Asked.__slots__))
         for index, parts in asked.items()
     }
     log_shares = log_shares_of(schema)
@@ -63,12 +48,14 @@ def calibrate(teller: Teller, dataset: Dataset, *, seed: int = 0) -> Calibration
     numbers = {i: cells for i, cells in merged.items() if schema.features[i].is_number}
     temper = _fit_temper(words, schema.features, log_shares)
     parts, spreads = _fit_parts(numbers, schema.features, temper, log_shares)
-    return Calibration(temper, usual, parts, spreads, log_shares, _fit_narrow(numbers, schema.features))
+    drawn = {i: cells for i, cells in numbers.items() if schema.features[i].is_continuous}
+    plain = Calibration(temper, usual, parts, spreads, log_shares, no_straying(len(usual), N_GROUPS))
+    return replace(plain, straying=fit_straying(drawn, schema.features, plain))
 
 
 def _ask_left_out(
     teller: Teller, schema: Schema, table: FitTable, usual: Floats, seen: codec.Positions
-) -> Iterator[tuple[int, _Asked]]:
+) -> Iterator[tuple[int, Asked]]:
     """Each column of the table that has known cells, all asked from what is seen of the others."""
     if len(seen) == 0:
         return
@@ -81,10 +68,10 @@ def _ask_left_out(
         fair = np.full(len(truth), True) if schema.features[index].is_number else truth >= 0.0
         if fair.any():
             observed = (n_seen - known[:, told.column])[told.rows] / usual[index]
-            yield index, _Asked(told.logits[fair], told.point[fair], truth[fair], observed[fair])
+            yield index, Asked(told.logits[fair], told.point[fair], truth[fair], observed[fair])
 
 
-def _fit_temper(asked: dict[int, _Asked], features: tuple[Feature, ...], log_shares: Floats) -> Floats:
+def _fit_temper(asked: dict[int, Asked], features: tuple[Feature, ...], log_shares: Floats) -> Floats:
     """The factor for each feature's logits that makes its held-out cells most probable, (F,)."""
     temper = np.ones(len(features))
     curves = {index: _fit_of(cells, features[index], log_shares[index]) for index, cells in asked.items()}
@@ -96,7 +83,7 @@ def _fit_temper(asked: dict[int, _Asked], features: tuple[Feature, ...], log_sha
     return temper
 
 
-def _fit_of(cells: _Asked, feature: Feature, usual: Floats) -> Floats:
+def _fit_of(cells: Asked, feature: Feature, usual: Floats) -> Floats:
     """The log probability of every cell under every factor, (N, T)."""
     truth = cells.truth
     if feature.is_number:  # levels: the nearest
@@ -110,71 +97,21 @@ def _fit_of(cells: _Asked, feature: Feature, usual: Floats) -> Floats:
 
 
 def _fit_parts(
-    asked: dict[int, _Asked], features: tuple[Feature, ...], temper: Floats, log_shares: Floats
+    asked: dict[int, Asked], features: tuple[Feature, ...], temper: Floats, log_shares: Floats
 ) -> tuple[Floats, Floats]:
     """The central part of each feature's distributions that makes an interval of each level, and the same for
     draws, (F, G, L) each.
     """
-    far: list[dict[int, Floats]] = [{}, {}]
-    groups = {}
+    far: tuple[dict[int, Floats], dict[int, Floats]] = ({}, {})
     for index, told in asked.items():
         base = log_shares[index, : features[index].n_values]
         mass = softmax((base + temper[index] * (told.logits - base)).astype(np.float32))
         far[0][index], far[1][index] = how_far_out(features[index], mass, told.truth)
-        groups[index] = np.searchsorted(GROUPS, told.observed, side="right")
-    return _by_group(far[0], groups, len(features)), _by_group(far[1], groups, len(features))
-
-
-def _by_group(far: dict[int, Floats], groups: dict[int, NDArray[np.int64]], n_features: int) -> Floats:
-    n_groups = len(GROUPS) + 1
-    parts = np.tile(np.asarray(LEVELS), (n_features, n_groups, 1))
-    for group in range(n_groups):
-        every = [cells[groups[index] == group] for index, cells in far.items()]
-        together = np.concatenate(every) if every else np.empty(0)
-        for index, cells in far.items():
-            own = cells[groups[index] == group]
-            own = own if len(own) >= FEWEST_ROWS else cells if len(cells) >= FEWEST_ROWS else together
+    levels = np.tile(np.asarray(LEVELS), (2, len(features), N_GROUPS, 1))
+    for parts, found in zip(levels, far, strict=True):
+        for index, group, own in by_group(found, asked):
             parts[index, group] = conformal_levels(own)
-    return parts
-
-
-def _fit_narrow(asked: dict[int, _Asked], features: tuple[Feature, ...]) -> Floats:
-    """By how much the truth strays less from what is expected than the distributions say, (F, G).
-
-    Between few knots a distribution is coarse, and so too wide: copies drawn from it would hide how columns hang
-    together. 0 for levels, where a value holds a stretch of its own, and for long tails: those are drawn as they are.
-    """
-    n_groups = len(GROUPS) + 1
-    found = {}  # of each feature: squared errors, squared spreads, and rows, in each group, (3, G)
-    for index, told in asked.items():
-        feature = features[index]
-        if not feature.is_continuous or any(feature.knots.atoms) or _is_skewed(feature):
-            continue
-        strayed = np.square(told.truth - codec.read_point(feature.knots, told.expected))
-        _, spread = codec.read_moments(feature.knots, softmax(told.logits.astype(np.float32)))
-        groups = np.searchsorted(GROUPS, told.observed, side="right")
-        sums = [np.bincount(groups, part, n_groups) for part in (strayed, np.square(spread), np.ones(len(groups)))]
-        found[index] = np.stack(sums)
-    pooled = np.ones(n_groups)
-    for group in range(n_groups):
-        known = [sums[0, group] / sums[1, group] for sums in found.values() if sums[1, group] > 0.0]
-        pooled[group] = np.mean(known) if known else 1.0
-    narrow = np.zeros((len(features), n_groups))
-    for index, (strayed, spread, count) in found.items():
-        n_rows = count / len(MOST_HIDDEN)  # each is asked so often
-        own = np.where(spread > 0.0, strayed / np.where(spread > 0.0, spread, 1.0), pooled)
-        ratio = (n_rows * own + POOLED_ROWS * pooled) / (n_rows + POOLED_ROWS)
-        narrow[index] = np.clip(np.sqrt(ratio), *MOST_NARROW)
-    return narrow
-
-
-def _is_skewed(feature: Feature) -> bool:
-    """Whether a column has a long tail on one side: draws about its expected value would fall out of its range."""
-    shares = np.asarray(feature.shares)[None]
-    knots = replace(feature.knots, bends=())  # a tail is long where its knots are far apart, however it is filled
-    mean, spread = codec.read_moments(knots, shares)
-    median = codec.read_quantiles(knots, shares, np.full((1, 1), 0.5))[:, 0]
-    return bool(np.abs(mean - median)[0] > MOST_SKEW * spread[0])
+    return levels[0], levels[1]
 
 
 def how_far_out(feature: Feature, mass: Floats, truth: Floats) -> tuple[Floats, Floats]:

@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model.bundle import Bundle, write_bundle
-from model.calibration import GROUPS, LEVELS, Calibration, log_shares_of
+from model.calibration import GROUPS, LEVELS, Calibration, calibration_of, log_shares_of
 from model.portrait_files import Linking
 from model.runtime import Predictor
 from model.schema import Schema
+from model.straying import no_straying
 from training.calibrating import calibrate
 from training.extending import Extended
 from training.joining import Joined
@@ -80,19 +81,17 @@ def _say_added(joined: Joined, seed: int) -> dict[str, Any]:
 def merge_calibrations(old: Calibration | None, new: Calibration | None, schema: Schema, *, n_old: int) -> Calibration:
     """The old features' calibration as it is, the new features' as found; neutral where there is none."""
     neutral = _no_calibration(schema)
-    before, after = old or neutral, new or neutral
-    joined = {
-        name: np.concatenate([array[:n_old], after.to_arrays()[name][n_old:]])
-        for name, array in before.to_arrays().items()
-    }
-    return Calibration(**joined, log_shares=log_shares_of(schema))
+    before, after = (old or neutral).to_arrays(), (new or neutral).to_arrays()
+    return calibration_of(
+        schema, {name: np.concatenate([array[:n_old], after[name][n_old:]]) for name, array in before.items()}
+    )
 
 
 def _no_calibration(schema: Schema) -> Calibration:
     """A calibration that leaves every answer as it is."""
     n, n_groups = len(schema.features), len(GROUPS) + 1
     parts = np.tile(np.asarray(LEVELS), (n, n_groups, 1))
-    return Calibration(np.ones(n), np.ones(n), parts, parts, log_shares_of(schema), np.zeros((n, n_groups)))
+    return Calibration(np.ones(n), np.ones(n), parts, parts, log_shares_of(schema), no_straying(n, n_groups))
 
 
 def _now() -> str:

@@ -65,12 +65,14 @@ def wrap(predictor: Predictor) -> Fitted:
     return Fitted(fill, ready=lambda rows: partial(predictor.impute, read_columns(rows), table=TABLE, brief=True))
 
 
-def measure_trust(predictor: Predictor, case: Case) -> tuple[float, float, float]:
-    """Coverage of the 90 % interval, and the calibration error before and after calibration; in the test rows with the
-    holes that they have, and with others.
+def measure_trust(predictor: Predictor, case: Case) -> tuple[float, float, float, float]:
+    """Coverage of the 90 % interval, the calibration error before and after calibration, and the interval's score: its
+    width and, for what it does not hold, how far off that lies, 20 times. In the test rows with the holes that they
+    have, and with others.
     """
     plain = Predictor(_as_fitted(predictor.bundle))
     covered: list[bool] = []
+    scores: list[float] = []
     sure: list[list[tuple[float, bool]]] = [[], []]
     for holes in (case.holes, *case.more):
         rows = read_columns(hide(case.truth, holes))
@@ -85,10 +87,13 @@ def measure_trust(predictor: Predictor, case: Case) -> tuple[float, float, float
                 if filled.interval is not None:
                     low, high = np.asarray(filled.interval, dtype=float).T
                     covered += ((low <= truth) & (truth <= high))[hidden].tolist()
+                    missed = np.maximum(low - truth, 0.0) + np.maximum(truth - high, 0.0)
+                    scores += ((high - low + 20.0 * missed)[hidden] / case.spread[column]).tolist()
                 elif filled.probability is not None:
                     right = np.asarray(filled.values, dtype=object) == truth
                     sure[which] += list(zip(filled.probability[hidden].tolist(), right[hidden].tolist(), strict=True))
-    return float(np.mean(covered)), expected_calibration_error(sure[0]), expected_calibration_error(sure[1])
+    before, after = (expected_calibration_error(some) for some in sure)
+    return float(np.mean(covered)), before, after, float(np.mean(scores))
 
 
 def _as_fitted(bundle: Bundle) -> Bundle:

@@ -162,6 +162,7 @@ def _show_trust(records: Sequence[Record]) -> str:
     if not ours:
         return ""
     return (
-        f"\n\nOurs: the 90 % interval covers {100 * ours['coverage']:.1f} % of the cells; calibration error of words "
+        f"\n\nOurs: the 90 % interval covers {100 * ours['coverage']:.1f} % of the cells (its score: "
+        f"{ours['interval_score']:.2f} spreads); calibration error of words "
         f"{ours['ece_before']:.3f} before calibration, {ours['ece']:.3f} after."
     )

@@ -28,8 +28,8 @@ MOST_SECONDS = 5.0
 class Figures:
     """Of one fit: ``nrmse`` and ``accuracy`` are means over the columns; CPU seconds; milliseconds for one row.
 
-    Of ours alone: how many holes the 90 % interval covers, and the expected calibration error of the words'
-    probabilities, before and after calibration.
+    Of ours alone: how many holes the 90 % interval covers, the expected calibration error of the words'
+    probabilities, before and after calibration, and the interval's score (Winkler's), in training spreads.
     """
 
     nrmse: float
@@ -39,6 +39,7 @@ class Figures:
     coverage: float = np.nan
     ece_before: float = np.nan
     ece: float = np.nan
+    interval_score: float = np.nan
 
 
 METRICS = tuple(field.name for field in fields(Figures))

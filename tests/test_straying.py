@@ -1,0 +1,196 @@
+"""Numbers that are read about their expected value: as far out as held-out cells lay, and no further."""
+
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import pytest
+from crepes import ConformalPredictiveSystem
+
+from model import codec
+from model.calibration import LEVELS, Calibration, calibration_of
+from model.draws import draw_copies
+from model.runtime import Predictor
+from model.schema import Feature
+from model.single import count_observed
+from model.straying import FAR, HEIGHTS, MIDDLE, Ends, Straying, no_straying, read_ends, read_spread
+from training.asked import Asked
+from training.frames import fit_frames
+from training.straying import conformal_strays, fit_straying
+
+LOW, HIGH = HEIGHTS.index(0.05), HEIGHTS.index(1.0 - 0.05)
+
+
+def make_number(values: np.ndarray, kind: str = "numeric") -> Feature:
+    bins = codec.fit_bins(values)
+    shares = codec.fit_shares(codec.encode_numbers(Feature("x", kind, bins), values), len(bins.values))
+    return Feature("x", kind, bins, shares=shares)
+
+
+@pytest.mark.parametrize("n", [40, 101, 1000])
+def test_strays_are_those_of_an_independent_implementation(n):
+    residuals = np.random.default_rng(n).normal(size=n)
+    strays = conformal_strays(residuals)
+    oracle = ConformalPredictiveSystem().fit(residuals)
+    low, high = oracle.predict_int(np.zeros(1), confidence=0.9)[0]
+    assert (strays[LOW], strays[HIGH]) == pytest.approx((low, high), abs=1e-12)
+    assert strays[MIDDLE] == pytest.approx(np.median(residuals))
+    assert (np.diff(strays) >= 0.0).all()
+
+
+def test_what_too_few_cells_cannot_tell_is_as_far_as_can_be():
+    strays = conformal_strays(np.asarray([-0.5, 0.1, 0.4]))
+    assert (strays[LOW], strays[HIGH]) == (-FAR, FAR)
+    nothing = conformal_strays(np.empty(0))
+    assert (nothing[0], nothing[MIDDLE], nothing[-1]) == (-FAR, 0.0, FAR)
+
+
+def test_strays_hold_what_they_promise_of_fresh_cells():
+    rng = np.random.default_rng(0)
+    strays = conformal_strays(rng.exponential(size=400))
+    fresh = rng.exponential(size=20_000)
+    assert np.mean(fresh < strays[LOW]) == pytest.approx(0.05, abs=0.025)
+    assert np.mean(fresh > strays[HIGH]) == pytest.approx(0.05, abs=0.025)
+
+
+def plain_calibration(n_values: int) -> Calibration:
+    parts = np.tile(np.asarray(LEVELS), (1, 3, 1))
+    return Calibration(np.ones(1), np.ones(1), parts, parts, np.zeros((1, n_values)), no_straying(1, 3))
+
+
+def ask_about(feature: Feature, truth: np.ndarray, expected: np.ndarray, mass: np.ndarray) -> Asked:
+    bins = feature.knots
+    return Asked(np.log(mass + 1e-9), (expected - bins.mean) / bins.spread, truth, np.ones(len(truth)))
+
+
+def test_what_is_told_more_finely_than_knots_are_apart_is_read_about_the_expected_value():
+    rng = np.random.default_rng(0)
+    truth = rng.normal(size=500)
+    feature = make_number(truth)
+    positions = codec.encode_numbers(feature, truth).astype(float)
+    mass = np.maximum(1.0 - np.abs(positions[:, None] - np.arange(feature.n_values)), 0.0)
+    asked = {0: ask_about(feature, truth, truth + 0.01 * rng.normal(size=500), mass)}
+    straying = fit_straying(asked, (feature,), plain_calibration(feature.n_values))
+    assert straying.about.tolist() == [[True, True]]
+    ends = Ends(strays=straying.quantiles(0, np.full(500, 2), np.asarray([0.05, 0.95])))
+    _, interval = read_ends(feature.knots, mass, truth, ends)
+    assert np.mean(interval[:, 1] - interval[:, 0]) < 0.08
+    assert np.mean(read_spread(feature.knots, mass)) > 0.05  # which is what the distributions say
+
+
+def test_where_expected_values_say_little_of_long_tails_the_distribution_is_read():
+    rng = np.random.default_rng(0)
+    level = rng.integers(-2, 3, 500)
+    truth = np.exp(level + rng.normal(size=500))
+    feature = make_number(truth)
+    each = [np.exp(one + rng.normal(size=5000)) for one in range(-2, 3)]
+    mass = np.stack([codec.fit_shares(codec.encode_numbers(feature, some), feature.n_values) for some in each])
+    mean = np.asarray([some.mean() for some in each])
+    asked = {0: ask_about(feature, truth, mean[level + 2], mass[level + 2])}
+    straying = fit_straying(asked, (feature,), plain_calibration(feature.n_values))
+    assert straying.about.tolist() == [[False, False]]
+
+
+def test_columns_whose_values_many_rows_share_are_drawn_as_they_are():
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 5, 500).astype(float)
+    feature = make_number(truth)
+    mass = np.tile(feature.shares, (500, 1))
+    asked = {0: ask_about(feature, truth, truth + 0.01, mass)}
+    straying = fit_straying(asked, (feature,), plain_calibration(feature.n_values))
+    assert straying.about.tolist() == [[True, False]]
+
+
+@pytest.fixture(scope="module", params=[(True, True), (True, False), (False, True), (False, False)])
+def either(request, predictor):
+    """The predictor with its numbers read in each way."""
+    rng = np.random.default_rng(0)
+    schema, calibration = predictor.schema, predictor.bundle.calibration
+    strays = np.sort(rng.normal(size=(len(schema.features), 3, len(HEIGHTS))), axis=2)
+    about = np.asarray([request.param if feature.is_continuous else (False, False) for feature in schema.features])
+    straying = Straying(strays, about)
+    return Predictor(replace(predictor.bundle, calibration=replace(calibration, straying=straying)))
+
+
+@pytest.mark.parametrize("interval", [None, 0.5, 0.9])
+def test_single_rows_are_read_as_those_of_many(either, interval):
+    links = either.links(None)
+    for row in ({"weight": 3504, "cylinders": 8}, {"weight": 2100.5, "year": 78, "horsepower": None}):
+        for target in ("mpg", "displacement"):
+            cells = {name: [cell] for name, cell in row.items()}
+            readout, columns, positions = either.read_single(cells, links[target], links)
+            logits, points = either.ask_singles(columns, [positions], readout.asked)
+            single = readout.read(logits[0], points[0], interval, count_observed(positions))
+            twice = either.predict({name: [cell] * 2 for name, cell in row.items()}, target, interval=interval)
+            same = partial(pytest.approx, rel=1e-4)
+            assert single.median == same(twice.median[0])
+            if interval is not None:
+                assert single.interval == same(twice.interval[0])
+                low, high = single.interval
+                assert low <= min(single.value, single.median) <= max(single.value, single.median) <= high
+
+
+def test_draws_lie_where_quantiles_do(either):
+    rows = {"weight": [3504] * 4000, "mpg": [None] * 4000}
+    drawn = np.asarray(draw_copies(either, rows, n_draws=1, seed=1, which=["mpg"]).values["mpg"][0])
+    told = either.predict({"weight": [3504, 3504]}, "mpg")
+    assert np.median(drawn) == pytest.approx(told.median[0], rel=0.03)
+
+
+def test_wider_intervals_hold_narrower_ones_up_to_the_whole_range(predictor):
+    before = None
+    for interval in (0.5, 0.8, 0.9, 0.99, 0.999999):
+        low, high = predictor.predict({"weight": [3504]}, "mpg", interval=interval).interval[0]
+        assert before is None or (low <= before[0] and before[1] <= high)
+        before = low, high
+    knots = predictor.schema.features[predictor.schema.index["mpg"]].knots.values
+    assert before == pytest.approx((knots[0], knots[-1]), rel=1e-3)
+
+
+def test_bundles_of_before_are_read_by_their_distributions(predictor):
+    arrays = predictor.bundle.calibration.to_arrays()
+    del arrays["strays"], arrays["about"]
+    before = calibration_of(predictor.schema, arrays)
+    assert not before.straying.about.any()
+    old = Predictor(replace(predictor.bundle, calibration=before))
+    told = old.predict({"weight": [3504, 2000]}, "mpg", interval=0.9)
+    mass = np.asarray(predictor.predict({"weight": [3504, 2000]}, "mpg").mass)
+    assert told.mass == pytest.approx(mass)
+    assert told.interval[0][0] <= told.median[0] <= told.interval[0][1]
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda a: a.pop("strays"), "'strays' is not there"),
+        (lambda a: a.update(about=a["about"][:-1]), "made for other features"),
+        (lambda a: a.update(strays=a["strays"][:, :, ::-1] - 1.0), "grow"),
+        (lambda a: a.update(strays=a["strays"] * np.nan), "grow"),
+        (lambda a: a.update(about=a["about"] + 2), "neither yes nor no"),
+        (lambda a: a.update(about=np.ones_like(a["about"])), "no number"),
+    ],
+)
+def test_strays_of_something_else_are_refused(predictor, change, reason):
+    arrays = predictor.bundle.calibration.to_arrays()
+    change(arrays)
+    with pytest.raises(ValueError, match=reason):
+        calibration_of(predictor.schema, arrays)
+
+
+def test_columns_that_all_but_repeat_each_other_are_drawn_alike():
+    """Between two knots the distribution cannot tell them apart: copies strayed a dozen times as far as the truth."""
+    rng = np.random.default_rng(0)
+    size = np.exp(0.5 * rng.normal(size=400))
+    rows = pd.DataFrame({"size": size, "width": size + 0.02 * rng.normal(size=400), "other": rng.normal(size=400)})
+    predictor = fit_frames({"t": rows}, kinds=dict.fromkeys(rows, "numeric"), epochs=40.0)
+    fresh = np.exp(0.5 * rng.normal(size=500))
+    fresh = fresh[(fresh > np.quantile(size, 0.02)) & (fresh < np.quantile(size, 0.98))]
+    holes = {"size": fresh, "width": np.full(len(fresh), np.nan), "other": rng.normal(size=len(fresh))}
+    drawn = np.asarray(draw_copies(predictor, holes, n_draws=5, table="t").values["width"])
+    assert np.std(drawn - fresh) < 0.06
+    told = predictor.impute(holes, table="t", interval=0.9).filled["width"]
+    low, high = np.asarray(told.interval).T
+    assert np.mean(high - low) < 0.2
+    truth = fresh + 0.02 * rng.normal(size=len(fresh))
+    assert np.mean((low <= truth) & (truth <= high)) > 0.87

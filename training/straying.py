@@ -1,0 +1,79 @@
+"""Fit how far the truth strays from what is expected, and which features are read about their expected value.
+
+Axis letters: N cells, H heights.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model import codec
+from model.answers import softmax
+from model.calibration import LEVELS, Calibration
+from model.schema import Bins, Feature
+from model.straying import FAR, HEIGHTS, MIDDLE, Straying, no_straying, read_about, read_spread
+from training.asked import N_GROUPS, Asked, by_group
+
+Floats = NDArray[np.float64]
+# Heights at which quantiles are compared: the ends of intervals, and what lies between.
+TAILS = (0.025, 0.05, 0.1, 0.9, 0.95, 0.975)
+MIDST = (0.25, 0.5, 0.75)
+
+
+def fit_straying(asked: dict[int, Asked], features: tuple[Feature, ...], plain: Calibration) -> Straying:
+    """Of numbers; ``plain``: the calibration as it is without."""
+    straying = no_straying(len(features), N_GROUPS)
+    strays = {index: _stray(features[index].knots, cells) for index, cells in asked.items()}
+    for index, group, own in by_group(strays, asked):
+        straying.strays[index, group] = conformal_strays(own)
+    for index, cells in asked.items():
+        bins = features[index].knots
+        is_nearer = _is_nearer(index, bins, cells, straying, plain)
+        straying.about[index] = is_nearer, is_nearer and not any(bins.atoms)
+    return straying
+
+
+def _tell(bins: Bins, cells: Asked) -> tuple[Floats, Floats]:
+    """The distribution that was said of each cell, and the value expected, in the feature's unit."""
+    return softmax(cells.logits.astype(np.float32)), codec.read_point(bins, cells.expected)
+
+
+def _stray(bins: Bins, cells: Asked) -> Floats:
+    """How many spreads of its distribution each cell lies above what was expected of it, (N,)."""
+    mass, expected = _tell(bins, cells)
+    strays: Floats = (cells.truth - expected) / read_spread(bins, mass)
+    return strays
+
+
+def conformal_strays(own: Floats) -> Floats:
+    """For each height (H,) what no larger a share of new cells lies above, or for heights under the half below: split
+    conformal prediction on either side. What so few cells cannot tell is as far as can be.
+    """
+    ranked, n, heights = np.sort(own), len(own), np.asarray(HEIGHTS)
+    if n == 0:
+        return np.where(heights < 0.5, -FAR, np.where(heights > 0.5, FAR, 0.0))
+    # Sums that are whole in exact terms must not fall short of it by rounding.
+    at = (n + 1) * heights
+    ranks = np.where(heights < 0.5, np.floor(at + 1e-9), np.ceil(at - 1e-9)).astype(np.int64)
+    strays = np.clip(ranked[np.clip(ranks - 1, 0, n - 1)], -FAR, FAR)
+    strays[MIDDLE] = np.clip(np.median(ranked), -FAR, FAR)
+    strays[ranks < 1], strays[ranks > n] = -FAR, FAR
+    return np.asarray(np.maximum.accumulate(strays))
+
+
+def _is_nearer(index: int, bins: Bins, cells: Asked, straying: Straying, plain: Calibration) -> bool:
+    """Whether quantiles about the expected value are nearer to the truth than those of distributions, by their mean
+    pinball loss: of an interval's ends that is its width, and of what it does not hold how far off that lies.
+    """
+    heights = np.asarray(TAILS if any(bins.atoms) else TAILS + MIDST)
+    mass, expected = _tell(bins, cells)
+    about = read_about(bins, mass, expected, straying.quantiles(index, cells.groups, heights))
+    out = 2.0 * heights - 1.0
+    parts = np.stack([np.interp(np.abs(out), LEVELS, own) for own in plain.parts[index]])  # (G, L)
+    own = codec.read_quantiles(bins, mass, 0.5 + 0.5 * np.sign(out) * parts[cells.groups])
+    return _pinball(cells.truth, about, heights) < _pinball(cells.truth, own, heights)
+
+
+def _pinball(truth: Floats, quantiles: Floats, heights: Floats) -> float:
+    """The mean loss of quantiles (N, L) at heights (L,)."""
+    above = truth[:, None] - quantiles
+    return float(np.mean(np.maximum(heights * above, (heights - 1.0) * above)))
