@@ -22,10 +22,10 @@ from training.straying import conformal_strays, fit_straying
 LOW, HIGH = HEIGHTS.index(0.05), HEIGHTS.index(1.0 - 0.05)
 
 
-def make_number(values: np.ndarray, kind: str = "numeric") -> Feature:
+def make_number(values: np.ndarray) -> Feature:
     bins = codec.fit_bins(values)
-    shares = codec.fit_shares(codec.encode_numbers(Feature("x", kind, bins), values), len(bins.values))
-    return Feature("x", kind, bins, shares=shares)
+    shares = codec.fit_shares(codec.encode_numbers(Feature("x", "numeric", bins), values), len(bins.values))
+    return Feature("x", "numeric", bins, shares=shares)
 
 
 @pytest.mark.parametrize("n", [40, 101, 1000])
