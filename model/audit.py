@@ -20,6 +20,7 @@ from model.answers import FIXED, Prediction, softmax
 from model.requests import Cells, Columns, check_interval
 from model.runtime import Pause, Predictor
 from model.schema import Feature, Link
+from model.straying import stray_from
 
 LEAST_SHARE = 1e-12
 
@@ -79,23 +80,33 @@ def _one_row(outputs: Mapping[str, NDArray[np.float32]], row: int) -> dict[str, 
 def measure(predictor: Predictor, cells: Cells, pause: Pause | None = None) -> codec.Floats:
     """The surprise of every cell, (B, S); NaN for cells that are missing or unseen."""
     surprise = np.full(cells.positions.shape, np.nan)
-    for column, index in enumerate(cells.features.tolist()):
+    for column in range(len(cells.names)):
         seen = np.flatnonzero(~np.isnan(cells.positions[:, column]))
         if len(seen):
-            feature = predictor.schema.features[index]
-            some = cells.rows(seen)
-            outputs = predictor.ask(some, [index], pause=pause)
-            mass = softmax(outputs["logits"][:, 0, : feature.n_values])
-            positions = cells.positions[seen, column].astype(np.float64)
-            if not feature.is_continuous:
-                positions = np.rint(positions)
-            here = _around(mass, positions)
-            share = _share_beyond(feature, mass, positions, here)
-            calibration = predictor.bundle.calibration
-            if calibration is not None and feature.is_continuous:
-                share = calibration.tail_shares(index, some.count_observed(index), share)
-            p_and_lift = np.clip(share, LEAST_SHARE, 1.0) * _lift(feature, here, positions)
-            surprise[seen, column] = -0.5 * np.log(p_and_lift)
+            surprise[seen, column] = _measure_column(predictor, cells.rows(seen), column, pause)
+    return surprise
+
+
+def _measure_column(predictor: Predictor, cells: Cells, column: int, pause: Pause | None) -> codec.Floats:
+    """The surprise of a column's cells (B,), of which none is missing."""
+    index = int(cells.features[column])
+    feature, calibration = predictor.schema.features[index], predictor.bundle.calibration
+    outputs = predictor.ask(cells, [index], pause=pause)
+    mass = softmax(outputs["logits"][:, 0, : feature.n_values])
+    positions = cells.positions[:, column].astype(np.float64)
+    if not feature.is_continuous:
+        positions = np.rint(positions)
+    here = _around(mass, positions)
+    if calibration is not None and calibration.straying.about[index, 1]:
+        expected = codec.read_point(feature.knots, outputs["point"][:, 0].astype(np.float64))
+        value = np.interp(positions, np.arange(feature.n_values), feature.knots.values)
+        strays = stray_from(feature.knots, mass, expected, value)
+        share = calibration.straying.share_beyond(index, calibration.group(index, cells.count_observed(index)), strays)
+    else:
+        share = _share_beyond(feature, mass, positions, here)
+        if calibration is not None and feature.is_continuous:
+            share = calibration.tail_shares(index, cells.count_observed(index), share)
+    surprise: codec.Floats = -0.5 * np.log(np.clip(share, LEAST_SHARE, 1.0) * _lift(feature, here, positions))
     return surprise
 
 

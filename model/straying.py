@@ -54,6 +54,24 @@ class Straying:
                 drawn[here] = np.interp(levels[here], np.asarray(HEIGHTS)[told], own[told]) if told.any() else 0.0
         return drawn
 
+    def share_beyond(self, feature: int, groups: NDArray[np.int64], strays: Floats) -> Floats:
+        """How much of what was held out lies as far out as each row's stray, to either side, (B,). Beyond the last that
+        can be told it falls with the square of the distance: more slowly than what strays by chance.
+        """
+        share = np.empty(len(strays))
+        for group, own in enumerate(self.strays[feature]):
+            here, told = groups == group, np.abs(own) < FAR
+            known = own[told]
+            if len(known) < 2:  # nothing was held out there
+                share[here] = 1.0
+                continue
+            at = np.interp(strays[here], known, np.asarray(HEIGHTS)[told])
+            middle = own[MIDDLE]
+            last = np.where(strays[here] < middle, middle - known[0], known[-1] - middle)
+            further = np.maximum(np.abs(strays[here] - middle) / np.maximum(last, 1.0 / FAR), 1.0)
+            share[here] = 2.0 * np.minimum(at, 1.0 - at) / further**2
+        return share
+
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """All there is to keep of it."""
         return {"strays": self.strays, "about": self.about.astype(np.int64)}
@@ -91,6 +109,12 @@ def read_about(bins: Bins, probabilities: Floats, expected: Floats, strays: Floa
     spread = read_spread(bins, probabilities)
     value: Floats = np.clip(expected[:, None] + spread[:, None] * strays, bins.values[0], bins.values[-1])
     return value
+
+
+def stray_from(bins: Bins, probabilities: Floats, expected: Floats, values: Floats) -> Floats:
+    """How many spreads of its distribution each value (B,) lies above what is expected of its row."""
+    strays: Floats = (values - expected) / read_spread(bins, probabilities)
+    return strays
 
 
 def read_spread(bins: Bins, probabilities: Floats) -> Floats:

@@ -54,6 +54,21 @@ def test_strays_hold_what_they_promise_of_fresh_cells():
     assert np.mean(fresh > strays[HIGH]) == pytest.approx(0.05, abs=0.025)
 
 
+def test_shares_beyond_are_those_of_held_out_cells_and_fall_with_the_square_of_the_distance():
+    residuals = np.random.default_rng(0).normal(size=(3, 4000))
+    straying = Straying(np.stack([[conformal_strays(some) for some in residuals]]), np.ones((1, 2), dtype=bool))
+    fresh = np.random.default_rng(1).normal(size=6000)
+    groups = np.arange(6000) % 3
+    shares = straying.share_beyond(0, groups, fresh)
+    for level in (0.01, 0.05, 0.2, 0.5):
+        assert np.mean(shares <= level) == pytest.approx(level, rel=0.2)
+    near, far = straying.share_beyond(0, np.zeros(2, dtype=np.int64), np.asarray([10.0, 20.0]))
+    assert near / far == pytest.approx(4.0, rel=0.1)
+    assert 0.0 < near < 0.002
+    nothing = Straying(np.tile(conformal_strays(np.empty(0)), (1, 3, 1)), np.ones((1, 2), dtype=bool))
+    assert nothing.share_beyond(0, np.zeros(2, dtype=np.int64), np.asarray([0.0, 3.0])).tolist() == [1.0, 1.0]
+
+
 def plain_calibration(n_values: int) -> Calibration:
     parts = np.tile(np.asarray(LEVELS), (1, 3, 1))
     return Calibration(np.ones(1), np.ones(1), parts, parts, np.zeros((1, n_values)), no_straying(1, 3))

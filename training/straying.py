@@ -10,7 +10,7 @@ from model import codec
 from model.answers import softmax
 from model.calibration import LEVELS, Calibration
 from model.schema import Bins, Feature
-from model.straying import FAR, HEIGHTS, MIDDLE, Straying, no_straying, read_about, read_spread
+from model.straying import FAR, HEIGHTS, MIDDLE, Straying, no_straying, read_about, stray_from
 from training.asked import N_GROUPS, Asked, by_group
 
 Floats = NDArray[np.float64]
@@ -22,7 +22,8 @@ MIDST = (0.25, 0.5, 0.75)
 def fit_straying(asked: dict[int, Asked], features: tuple[Feature, ...], plain: Calibration) -> Straying:
     """Of numbers; ``plain``: the calibration as it is without."""
     straying = no_straying(len(features), N_GROUPS)
-    strays = {index: _stray(features[index].knots, cells) for index, cells in asked.items()}
+    told = {index: _tell(features[index].knots, cells) for index, cells in asked.items()}
+    strays = {index: stray_from(features[index].knots, *told[index], cells.truth) for index, cells in asked.items()}
     for index, group, own in by_group(strays, asked):
         straying.strays[index, group] = conformal_strays(own)
     for index, cells in asked.items():
@@ -35,13 +36,6 @@ def fit_straying(asked: dict[int, Asked], features: tuple[Feature, ...], plain: 
 def _tell(bins: Bins, cells: Asked) -> tuple[Floats, Floats]:
     """The distribution that was said of each cell, and the value expected, in the feature's unit."""
     return softmax(cells.logits.astype(np.float32)), codec.read_point(bins, cells.expected)
-
-
-def _stray(bins: Bins, cells: Asked) -> Floats:
-    """How many spreads of its distribution each cell lies above what was expected of it, (N,)."""
-    mass, expected = _tell(bins, cells)
-    strays: Floats = (cells.truth - expected) / read_spread(bins, mass)
-    return strays
 
 
 def conformal_strays(own: Floats) -> Floats:
