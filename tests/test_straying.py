@@ -107,6 +107,14 @@ def test_where_expected_values_say_little_of_long_tails_the_distribution_is_read
     assert straying.about.tolist() == [[False, False]]
 
 
+def test_too_few_cells_do_not_decide():
+    truth = np.random.default_rng(0).normal(size=59)
+    feature = make_number(truth)
+    asked = {0: ask_about(feature, truth, truth, np.tile(feature.shares, (59, 1)))}
+    straying = fit_straying(asked, (feature,), plain_calibration(feature.n_values))
+    assert straying.about.tolist() == [[False, False]]
+
+
 def test_columns_whose_values_many_rows_share_are_drawn_as_they_are():
     rng = np.random.default_rng(0)
     truth = rng.integers(0, 5, 500).astype(float)

@@ -34,9 +34,11 @@ class Asked:
         return np.asarray(np.searchsorted(GROUPS, self.observed, side="right"))
 
 
-def by_group(found: dict[int, Floats], asked: dict[int, Asked]) -> Iterator[tuple[int, int, Floats]]:
+def by_group(
+    found: dict[int, Floats], asked: dict[int, Asked], fewest: int = FEWEST_ROWS
+) -> Iterator[tuple[int, int, Floats]]:
     """Of what was ``found`` of each feature's cells, (N,): for each feature and group what decides there. That is what
-    the feature has in that group if it is enough, else all of the feature, else all that is in that group.
+    the feature has in that group if it is enough, ``fewest``, else all of the feature, else all that is in that group.
     """
     groups = {index: asked[index].groups for index in found}
     for group in range(N_GROUPS):
@@ -44,4 +46,4 @@ def by_group(found: dict[int, Floats], asked: dict[int, Asked]) -> Iterator[tupl
         together = np.concatenate(every) if every else np.empty(0)
         for index, cells in found.items():
             own = cells[groups[index] == group]
-            yield index, group, own if len(own) >= FEWEST_ROWS else cells if len(cells) >= FEWEST_ROWS else together
+            yield index, group, own if len(own) >= fewest else cells if len(cells) >= fewest else together

@@ -12,11 +12,14 @@ from model.calibration import LEVELS, Calibration
 from model.schema import Bins, Feature
 from model.straying import FAR, HEIGHTS, MIDDLE, Straying, no_straying, read_about, stray_from
 from training.asked import N_GROUPS, Asked, by_group
+from training.left_out import MOST_HIDDEN
 
 Floats = NDArray[np.float64]
 # Heights at which quantiles are compared: the ends of intervals, and what lies between.
 TAILS = (0.025, 0.05, 0.1, 0.9, 0.95, 0.975)
 MIDST = (0.25, 0.5, 0.75)
+# Fewer rows than twenty cannot tell beyond what a twentieth lies, and each is asked three times.
+FEWEST_CELLS = 20 * len(MOST_HIDDEN)
 
 
 def fit_straying(asked: dict[int, Asked], features: tuple[Feature, ...], plain: Calibration) -> Straying:
@@ -24,9 +27,11 @@ def fit_straying(asked: dict[int, Asked], features: tuple[Feature, ...], plain: 
     straying = no_straying(len(features), N_GROUPS)
     told = {index: _tell(features[index].knots, cells) for index, cells in asked.items()}
     strays = {index: stray_from(features[index].knots, *told[index], cells.truth) for index, cells in asked.items()}
-    for index, group, own in by_group(strays, asked):
+    for index, group, own in by_group(strays, asked, FEWEST_CELLS):
         straying.strays[index, group] = conformal_strays(own)
     for index, cells in asked.items():
+        if len(cells.truth) < FEWEST_CELLS:
+            continue
         bins = features[index].knots
         is_nearer = _is_nearer(index, bins, cells, straying, plain)
         straying.about[index] = is_nearer, is_nearer and not any(bins.atoms)
