@@ -47,8 +47,7 @@ class Cells:
 
     def count_in_row(self, asked: int) -> int:
         """``count_observed`` for the first row, quicker."""
-        cells = zip(self.features.tolist(), self.positions[0].tolist(), strict=False)
-        return sum(position == position and feature != asked for feature, position in cells)  # noqa: PLR0124 - NaN
+        return count_observed(self.features.tolist(), self.positions[0].tolist(), asked)
 
     def find_holes(self, wanted: Sequence[str]) -> dict[str, NDArray[np.bool_]]:
         """For each wanted column that has one, which rows lack a cell of it, (B,)."""
@@ -69,6 +68,12 @@ class Cells:
 
     def rows(self, rows: NDArray[np.int64] | slice) -> "Cells":
         return replace(self, positions=self.positions[rows], given=self.given[rows])
+
+
+def count_observed(columns: Sequence[int], positions: Sequence[float], asked: int) -> int:
+    """How many cells of a row are there, but for those of the asked feature itself."""
+    cells = zip(columns, positions, strict=True)
+    return sum(position == position and feature != asked for feature, position in cells)  # noqa: PLR0124 - NaN
 
 
 def check_lengths(columns: Columns) -> int:

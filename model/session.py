@@ -83,19 +83,20 @@ def open_network(bundle: Bundle, threads: int) -> Network:
 
 
 def _is_same(row: RowNetwork, brief: onnxruntime.InferenceSession, bundle: Bundle) -> bool:
-    """Whether it says of some rows what model.onnx says, whose word counts."""
-    features = bundle.schema.features[:MOST_ASKED]
-    every, ends = np.arange(len(features)), np.asarray([feature.n_values - 1 for feature in features])
+    """Whether it says of some rows, and some features, what model.onnx says, whose word counts."""
+    features = bundle.schema.features
+    ends = np.asarray([feature.n_values - 1 for feature in features])
     is_word = np.asarray([not feature.is_number for feature in features])
     rng = np.random.default_rng(0)
     for _ in range(N_COMPARED):
-        columns = np.sort(rng.permutation(every)[: rng.integers(1, len(features) + 1)])
+        asked, columns = (np.sort(rng.permutation(len(features))[:MOST_ASKED]) for _ in range(2))
+        columns = columns[np.sort(rng.permutation(len(columns))[: rng.integers(1, len(columns) + 1)])]
         positions = rng.uniform(0.0, ends).astype(np.float32)
         positions = np.where(is_word, positions.round(), positions)[None, columns]
-        feed = {"columns": columns, "positions": positions, "asked": every}
+        feed = {"columns": columns, "positions": positions, "asked": asked}
         told = _ask(bundle, partial(brief.run, ANSWERS, feed))
         with np.errstate(all="ignore"):  # weights may be any; what is not finite is not the same
-            own = row.answer(columns, positions[0], every)
+            own = row.answer(columns, positions[0], asked)
         if not all(np.allclose(one, other, atol=1e-3) for one, other in zip(own, told, strict=True)):
             return False
     return True

@@ -8,7 +8,7 @@ the general way reads the row, says what is wrong with it, or warns.
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import exp, isnan, nan, sqrt
+from math import exp, nan, sqrt
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from model.cells import show_word
 from model.codec import Axis, axis_of, tails, word_index
 from model.requests import Columns
 from model.schema import Feature, Link
-from model.straying import HEIGHTS, LEAST_SPREAD, moments_of
+from model.straying import FAR, LEAST_SPREAD, moments_of, read_strays
 
 # The pieces of a distribution that nobody will look at.
 NO_PIECES = np.empty((1, 0))
@@ -83,11 +83,6 @@ def read_row(columns: Columns, links: Mapping[str, Link], readers: Mapping[str, 
     return positions
 
 
-def count_observed(positions: Sequence[float]) -> int:
-    """How many cells of a row are there."""
-    return sum(not isnan(position) for position in positions)
-
-
 @dataclass(frozen=True, slots=True)
 class RowAnswer:
     """The answer for one row; ``pieces`` is the probability of each piece or choice."""
@@ -119,6 +114,11 @@ class Readout:
     calibration: Calibration | None = None
     about: tuple[bool, bool] = (False, False)
     moments: Sequence[Sequence[float]] = ()
+
+    @property
+    def index(self) -> int:
+        """The number of the feature that is asked."""
+        return int(self.asked[0])
 
     def read(self, logits: list[float], point: float, interval: float | None, n_observed: int) -> RowAnswer:
         """One row's logits (padded or not) and its expected value, in units of the spread, as an answer;
@@ -193,15 +193,16 @@ class Readout:
     def _read_about(self, mass: list[float], value: float, n_observed: int, heights: tuple[float, ...]) -> list[float]:
         """Where so many of those that are told like this lie, as ``straying.read_about`` has it."""
         assert self.calibration is not None
-        asked = int(self.asked[0])
-        strays = self.calibration.straying.strays[asked, self.calibration.group_of_row(asked, n_observed)]
-        spread = self._spread(mass)
-        return [self._near(value + spread * stray) for stray in np.interp(heights, HEIGHTS, strays).tolist()]
+        group = self.calibration.group_of_row(self.index, n_observed)
+        strays = self.calibration.straying.strays[self.index, group]
+        spread, (first, *_, last) = self._spread(mass), self.feature.knots.values
+        told = read_strays(strays, heights).tolist()
+        return [self._near(value + spread * at) if abs(at) < FAR else first if at < 0.0 else last for at in told]
 
     def _read_central(self, heights: list[float], n_observed: int, interval: float) -> list[float]:
         """The ends of the central part of the distribution that is the interval."""
         if self.calibration is not None:
-            interval = float(self.calibration.widths(int(self.asked[0]), np.asarray([n_observed]), interval)[0])
+            interval = float(self.calibration.widths(self.index, np.asarray([n_observed]), interval)[0])
         return [_quantile(self.points, heights, tail) for tail in tails(interval)]
 
     def _spread(self, mass: list[float]) -> float:

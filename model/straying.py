@@ -24,8 +24,10 @@ Floats = NDArray[np.float64]
 _LOW_HEIGHTS = (0.0, 0.0005, 0.0025, 0.005, 0.0125, 0.025, 0.0375, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4)
 HEIGHTS = (*_LOW_HEIGHTS, 0.5, *(1.0 - height for height in reversed(_LOW_HEIGHTS)))
 MIDDLE = len(_LOW_HEIGHTS)
-# So many spreads out lies what too few rows can tell: all of the range.
+# What stands where too few rows were left out to tell: as far as the range goes.
 FAR = 1e6
+# These must be told for a feature that is read about its expected value.
+TOLD = slice(HEIGHTS.index(0.1), HEIGHTS.index(1.0 - 0.1) + 1)
 # No distribution has less, in spreads of the feature.
 LEAST_SPREAD = 1e-3
 
@@ -42,16 +44,14 @@ class Straying:
 
     def quantiles(self, feature: int, groups: NDArray[np.int64], heights: Floats) -> Floats:
         """The strays of each row's group at some heights (L,), (B, L)."""
-        by_group = np.stack([np.interp(heights, HEIGHTS, own) for own in self.strays[feature]])
-        return np.asarray(by_group[groups])
+        return np.stack([read_strays(own, heights) for own in self.strays[feature]])[groups]
 
     def draw(self, feature: int, groups: NDArray[np.int64], levels: Floats) -> Floats:
         """Each row's stray at its level, (B,), as far out as can be told."""
         drawn = np.empty(len(levels))
         for group, own in enumerate(self.strays[feature]):
-            here, told = groups == group, np.abs(own) < FAR
-            if here.any():
-                drawn[here] = np.interp(levels[here], np.asarray(HEIGHTS)[told], own[told]) if told.any() else 0.0
+            here = groups == group
+            drawn[here] = np.interp(levels[here], *_told(own))
         return drawn
 
     def share_beyond(self, feature: int, groups: NDArray[np.int64], strays: Floats) -> Floats:
@@ -60,13 +60,8 @@ class Straying:
         """
         share = np.empty(len(strays))
         for group, own in enumerate(self.strays[feature]):
-            here, told = groups == group, np.abs(own) < FAR
-            known = own[told]
-            if len(known) < 2:  # nothing was held out there
-                share[here] = 1.0
-                continue
-            at = np.interp(strays[here], known, np.asarray(HEIGHTS)[told])
-            middle = own[MIDDLE]
+            here, (heights, known), middle = groups == group, _told(own), own[MIDDLE]
+            at = np.interp(strays[here], known, heights)
             last = np.where(strays[here] < middle, middle - known[0], known[-1] - middle)
             further = np.maximum(np.abs(strays[here] - middle) / np.maximum(last, 1.0 / FAR), 1.0)
             share[here] = 2.0 * np.minimum(at, 1.0 - at) / further**2
@@ -75,6 +70,19 @@ class Straying:
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """All there is to keep of it."""
         return {"strays": self.strays, "about": self.about.astype(np.int64)}
+
+
+def read_strays(own: Floats, heights: Floats | tuple[float, ...]) -> Floats:
+    """The strays of one group (H,) at some heights (L,); FAR beyond those that can be told, to either side."""
+    told, known = _told(own)
+    strays = np.interp(heights, told, known)
+    return np.where(np.less(heights, told[0]), -FAR, np.where(np.greater(heights, told[-1]), FAR, strays))
+
+
+def _told(own: Floats) -> tuple[Floats, Floats]:
+    """The heights that can be told, and the strays there."""
+    told = np.abs(own) < FAR
+    return np.asarray(HEIGHTS)[told], own[told]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -107,8 +115,8 @@ def read_ends(bins: Bins, probabilities: Floats, expected: Floats, ends: Ends) -
 def read_about(bins: Bins, probabilities: Floats, expected: Floats, strays: Floats) -> Floats:
     """The values so many spreads (B, L) of its distribution from what is expected of each row, within the range."""
     spread = read_spread(bins, probabilities)
-    value: Floats = np.clip(expected[:, None] + spread[:, None] * strays, bins.values[0], bins.values[-1])
-    return value
+    value = np.clip(expected[:, None] + spread[:, None] * strays, bins.values[0], bins.values[-1])
+    return np.where(np.abs(strays) < FAR, value, np.where(strays < 0.0, bins.values[0], bins.values[-1]))
 
 
 def stray_from(bins: Bins, probabilities: Floats, expected: Floats, values: Floats) -> Floats:
@@ -150,10 +158,12 @@ def straying_of(schema: Schema, arrays: Mapping[str, NDArray[Any]], n_groups: in
         if name not in arrays or arrays[name].shape != shape:
             raise ValueError(f"its array {name!r} is not there, or was made for other features")
     strays, about = arrays["strays"], arrays["about"]
-    if not (np.diff(strays, axis=2) >= 0.0).all() or not (np.abs(strays) <= FAR).all():
+    if not (np.diff(strays, axis=2) >= 0.0).all() or not ((strays >= -FAR) & (strays <= FAR)).all():
         raise ValueError("its strays do not grow with their height")
     if not np.isin(about, (0, 1)).all():
         raise ValueError("its array 'about' says neither yes nor no")
+    if (np.abs(strays[about.any(axis=1)][..., TOLD]) >= FAR).any():
+        raise ValueError("its strays leave out what must be told")
     if any(own.any() and not feature.is_continuous for own, feature in zip(about, schema.features, strict=True)):
         raise ValueError("it has strays of a feature that is no number")
     return Straying(strays, about.astype(np.bool_))

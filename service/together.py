@@ -7,8 +7,9 @@ at once, and only now and then it is tried whether others come along.
 
 import asyncio
 
+from model.requests import count_observed
 from model.runtime import Predictor
-from model.single import Readout, RowAnswer, count_observed
+from model.single import Readout, RowAnswer
 
 # Rows of one model, with the same columns and the same question.
 Group = tuple[Predictor, tuple[int, ...], int]
@@ -28,10 +29,11 @@ class Together:
         self, predictor: Predictor, readout: Readout, columns: tuple[int, ...], row: list[float], interval: float | None
     ) -> RowAnswer:
         """The answer to one row."""
+        n_observed = count_observed(columns, row, readout.index)
         if self._at_once:
             self._at_once -= 1
             logits, points = predictor.ask_singles(columns, [row], readout.asked)
-            return readout.read(logits[0], points[0], interval, count_observed(row))
+            return readout.read(logits[0], points[0], interval, n_observed)
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Answer] = loop.create_future()
         group = (predictor, columns, id(readout.asked))
@@ -39,7 +41,7 @@ class Together:
             self._waiting[group] = []
             loop.call_soon(self._run, group, readout)
         self._waiting[group].append((row, future))
-        return readout.read(*await future, interval, count_observed(row))
+        return readout.read(*await future, interval, n_observed)
 
     def _run(self, group: Group, readout: Readout) -> None:
         waiting = self._waiting.pop(group)

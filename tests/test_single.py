@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from model import codec
 from model.answers import read_answer
 from model.cells import read_cells
+from model.requests import count_observed
 from model.schema import Feature, Link
-from model.single import count_observed, make_reader, make_readout
+from model.single import make_reader, make_readout
 from service.together import Together
 
 cells = st.one_of(st.floats(-50, 150), st.integers(-50, 150), st.none())
@@ -79,7 +80,7 @@ def test_a_single_row_is_answered_as_the_general_way_answers_it(predictor, inter
                 assert told is not None
                 readout, columns, positions = told
                 logits, points = predictor.ask_singles(columns, [positions] * 3, readout.asked)
-                single = readout.read(logits[2], points[2], interval, count_observed(positions))
+                single = readout.read(logits[2], points[2], interval, count_observed(columns, positions, readout.index))
                 general = predictor.predict(cells, target, links=links, interval=interval)
                 # In turned units answers near 15 mpg come to nothing: what is left is rounding.
                 same = partial(pytest.approx, rel=1e-5, abs=1e-5)

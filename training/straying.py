@@ -15,25 +15,26 @@ from training.asked import N_GROUPS, Asked, by_group
 from training.left_out import MOST_HIDDEN
 
 Floats = NDArray[np.float64]
+# What is told is less than what is not.
+MOST_TOLD = 0.5 * FAR
 # Heights at which quantiles are compared: the ends of intervals, and what lies between.
-TAILS = (0.025, 0.05, 0.1, 0.9, 0.95, 0.975)
+TAILS = (0.05, 0.1, 0.9, 0.95)
 MIDST = (0.25, 0.5, 0.75)
-# Fewer rows than twenty cannot tell beyond what a twentieth lies, and each is asked three times.
-FEWEST_CELLS = 20 * len(MOST_HIDDEN)
+# Fewer rows than forty cannot tell beyond what a fortieth lies, where an interval of 95 % ends.
+FEWEST_CELLS = 40 * len(MOST_HIDDEN)
 
 
 def fit_straying(asked: dict[int, Asked], features: tuple[Feature, ...], plain: Calibration) -> Straying:
     """Of numbers; ``plain``: the calibration as it is without."""
     straying = no_straying(len(features), N_GROUPS)
+    asked = {index: cells for index, cells in asked.items() if len(cells.truth) >= FEWEST_CELLS}
     told = {index: _tell(features[index].knots, cells) for index, cells in asked.items()}
     strays = {index: stray_from(features[index].knots, *told[index], cells.truth) for index, cells in asked.items()}
     for index, group, own in by_group(strays, asked, FEWEST_CELLS):
-        straying.strays[index, group] = conformal_strays(own)
+        straying.strays[index, group] = conformal_strays(own, len(MOST_HIDDEN))
     for index, cells in asked.items():
-        if len(cells.truth) < FEWEST_CELLS:
-            continue
         bins = features[index].knots
-        is_nearer = _is_nearer(index, bins, cells, straying, plain)
+        is_nearer = _is_nearer(index, bins, cells, told[index], straying=straying, plain=plain)
         straying.about[index] = is_nearer, is_nearer and not any(bins.atoms)
     return straying
 
@@ -43,28 +44,30 @@ def _tell(bins: Bins, cells: Asked) -> tuple[Floats, Floats]:
     return softmax(cells.logits.astype(np.float32)), codec.read_point(bins, cells.expected)
 
 
-def conformal_strays(own: Floats) -> Floats:
+def conformal_strays(own: Floats, times: int = 1) -> Floats:
     """For each height (H,) what no larger a share of new cells lies above, or for heights under the half below: split
-    conformal prediction on either side. What so few cells cannot tell is as far as can be.
+    conformal prediction on either side, where each row is among the cells so many ``times``. What so few rows cannot
+    tell is as far as can be.
     """
     ranked, n, heights = np.sort(own), len(own), np.asarray(HEIGHTS)
-    if n == 0:
-        return np.where(heights < 0.5, -FAR, np.where(heights > 0.5, FAR, 0.0))
     # Sums that are whole in exact terms must not fall short of it by rounding.
-    at = (n + 1) * heights
-    ranks = np.where(heights < 0.5, np.floor(at + 1e-9), np.ceil(at - 1e-9)).astype(np.int64)
-    strays = np.clip(ranked[np.clip(ranks - 1, 0, n - 1)], -FAR, FAR)
-    strays[MIDDLE] = np.clip(np.median(ranked), -FAR, FAR)
-    strays[ranks < 1], strays[ranks > n] = -FAR, FAR
+    ranks = np.floor((n + times) * np.minimum(heights, 1.0 - heights) + 1e-9).astype(np.int64)
+    is_low = heights < 0.5
+    strays = ranked[np.clip(np.where(is_low, ranks - 1, n - ranks), 0, n - 1)]
+    strays[MIDDLE] = np.median(ranked)
+    strays = np.clip(strays, -MOST_TOLD, MOST_TOLD)
+    strays[ranks < times] = np.where(is_low, -FAR, FAR)[ranks < times]
     return np.asarray(np.maximum.accumulate(strays))
 
 
-def _is_nearer(index: int, bins: Bins, cells: Asked, straying: Straying, plain: Calibration) -> bool:
+def _is_nearer(
+    index: int, bins: Bins, cells: Asked, told: tuple[Floats, Floats], *, straying: Straying, plain: Calibration
+) -> bool:
     """Whether quantiles about the expected value are nearer to the truth than those of distributions, by their mean
     pinball loss: of an interval's ends that is its width, and of what it does not hold how far off that lies.
     """
     heights = np.asarray(TAILS if any(bins.atoms) else TAILS + MIDST)
-    mass, expected = _tell(bins, cells)
+    mass, expected = told
     about = read_about(bins, mass, expected, straying.quantiles(index, cells.groups, heights))
     out = 2.0 * heights - 1.0
     parts = np.stack([np.interp(np.abs(out), LEVELS, own) for own in plain.parts[index]])  # (G, L)
