@@ -18,6 +18,7 @@ from model.runtime import Predictor
 from tests.conftest import make_schema, run_training
 from training.family import family_of_paths, read_family
 from training.fit import fit_network
+from training.frames import fit_frames
 from training.keeping import Keeper
 from training.objective import hide_cells, weigh_columns
 from training.settings import PRESETS, choose_settings
@@ -284,3 +285,12 @@ def test_in_a_fit_of_several_tables_each_row_is_told_of_by_the_law_of_its_fold(t
         table = dataset.tables[[p is part for p in parts].index(True)]
         heard = batch.heard._replace(logits=batch.heard.logits[..., few])
         agrees(part, table, heard, batch.seen[:, few], batch.truth[:, few], part.columns[batch.asked])
+
+
+def test_numbers_whose_squares_would_overflow_are_fitted():
+    rng = np.random.default_rng(0)
+    cause = rng.normal(size=200)
+    huge = pd.DataFrame({"cause": cause, "effect": (cause + 0.1 * rng.normal(size=200)) * 1e200})
+    predictor = fit_frames({"t": huge}, kinds=dict.fromkeys(huge, "numeric"), epochs=5.0)
+    low, high = predictor.predict({"cause": [0.0, 1.0]}, "effect", interval=0.9).interval[0]
+    assert -3e200 < low < high < 3e200

@@ -9,9 +9,10 @@ import pytest
 
 from training.__main__ import main
 from training.bench.impute.matched import MATCHED, WANTED, choose, read_pool
-from training.bench.impute.measure import expected_calibration_error, fit_ours, measure_trust
+from training.bench.impute.measure import expected_calibration_error, fit_ours, measure_trust, wrap
 from training.bench.impute.peers import fit_peer
 from training.bench.impute.pool import load_pooled, pool_sources
+from training.bench.impute.rounds import fill_in_rounds
 from training.bench.impute.scoring import score
 from training.bench.impute.tables import N_MORE, SOURCES, cut_case, hide, load_table, make_case
 
@@ -147,3 +148,15 @@ def test_methods_can_be_chosen_and_an_unknown_one_is_named(capsys):
     assert "no method knn, mode here" in capsys.readouterr().err
     assert main(["bench", "speed", "--only", "ours"]) == 2
     assert "bench speed has neither" in capsys.readouterr().err
+
+
+def test_rounds_start_from_what_is_observed_and_never_touch_it():
+    case = make_case("penguins", 0, "random", 0.3)
+    predictor = fit_ours(case, 0, quick=True)
+    first, second, third = (frame for frame, _ in zip(fill_in_rounds(predictor, case.test), range(3), strict=False))
+    assert score(case, first) == score(case, wrap(predictor).fill(case.test))
+    known = case.test.notna().to_numpy()
+    for frame in (first, second, third):
+        assert not frame.isna().to_numpy().any()
+        assert (frame.to_numpy()[known] == case.test.to_numpy()[known]).all()
+    assert not first.equals(second)

@@ -86,7 +86,9 @@ def _score_column(feature: Feature, told: Told, truth: Floats, training: codec.P
 
 
 def _rmse(errors: Floats) -> float:
-    return float(np.sqrt(np.mean(np.square(errors, dtype=np.float64))))
+    errors = np.abs(errors, dtype=np.float64)
+    largest = errors.max(initial=0.0) or 1.0  # squares of 1e200 would overflow
+    return float(largest * np.sqrt(np.mean(np.square(errors / largest))))
 
 
 def format_scores(scores: Sequence[Score]) -> str:
