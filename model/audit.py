@@ -20,7 +20,7 @@ from model.answers import FIXED, Prediction, softmax
 from model.requests import Cells, Columns, check_interval
 from model.runtime import Pause, Predictor
 from model.schema import Feature, Link
-from model.straying import stray_from
+from model.straying import MEDIANS, stray_from
 
 LEAST_SHARE = 1e-12
 
@@ -97,7 +97,7 @@ def _measure_column(predictor: Predictor, cells: Cells, column: int, pause: Paus
     if not feature.is_continuous:
         positions = np.rint(positions)
     here = _around(mass, positions)
-    if calibration is not None and calibration.straying.about[index, 1]:
+    if calibration is not None and calibration.straying.about[index, MEDIANS]:
         expected = codec.read_point(feature.knots, outputs["point"][:, 0].astype(np.float64))
         value = np.interp(positions, np.arange(feature.n_values), feature.knots.values)
         strays = stray_from(feature.knots, mass, expected, value)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from model.codec import tails
 from model.schema import Schema
-from model.straying import Ends, Straying, straying_of
+from model.straying import DRAWS, Ends, Straying, straying_of
 
 Floats = NDArray[np.float64]
 # Rows are grouped by the share of the columns usually known beside a feature: below these, or above the last.
@@ -48,7 +48,7 @@ class Calibration:
 
     def ends(self, feature: int, n_observed: NDArray[np.int64], interval: float | None) -> Ends:
         """Where each row's median and interval lie."""
-        about_interval, about_median = self.straying.about[feature].tolist()
+        about_interval, about_median, _ = self.straying.about[feature].tolist()
         groups = self.group(feature, n_observed)
         median = self.straying.quantiles(feature, groups, np.asarray([0.5])) if about_median else None
         if interval is None:
@@ -70,7 +70,7 @@ class Calibration:
         """How many spreads from what is expected of it each row lies at its level (B,); None where distributions are
         drawn from.
         """
-        if not self.straying.about[feature, 1]:
+        if not self.straying.about[feature, DRAWS]:
             return None
         return self.straying.draw(feature, self.group(feature, n_observed), levels)
 

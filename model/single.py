@@ -112,7 +112,7 @@ class Readout:
     steps: list[tuple[float, float, tuple[float, ...], bool]]
     asked: NDArray[np.int64]
     calibration: Calibration | None = None
-    about: tuple[bool, bool] = (False, False)
+    about: Sequence[bool] = (False, False, False)
     moments: Sequence[Sequence[float]] = ()
 
     @property
@@ -174,7 +174,7 @@ class Readout:
         if is_level:
             probability = max(mass)
             level = bins.values[mass.index(probability)]
-        about_interval, about_median = self.about
+        about_interval, about_median, _ = self.about
         median = (
             self._read_about(mass, value, n_observed, (0.5,))[0] if about_median
             else _quantile(self.points, heights, 0.5)
@@ -262,7 +262,7 @@ def make_readout(feature: Feature, link: Link, index: int, calibration: Calibrat
     to_right = [0.0 if atom or k == last else 1.0 if k == 0 else 0.5 for k, atom in enumerate(atoms)]
     to_left = [0.0 if atom or k == 0 else 1.0 if k == last else 0.5 for k, atom in enumerate(atoms)]
     steps = [(to_right[k - 1] if k else 0.0, to_left[k], _parts_below(axis, k), atoms[k]) for k in range(len(atoms))]
-    about = (False, False) if calibration is None else tuple(calibration.straying.about[index].tolist())
+    about = [False] * 3 if calibration is None else calibration.straying.about[index].tolist()
     return Readout(
         feature, link, lows, highs, [], axis.points.tolist(), steps, np.asarray([index]), calibration, about,
         moments_of(feature.knots).tolist(),

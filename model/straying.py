@@ -24,6 +24,8 @@ Floats = NDArray[np.float64]
 _LOW_HEIGHTS = (0.0, 0.0005, 0.0025, 0.005, 0.0125, 0.025, 0.0375, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4)
 HEIGHTS = (*_LOW_HEIGHTS, 0.5, *(1.0 - height for height in reversed(_LOW_HEIGHTS)))
 MIDDLE = len(_LOW_HEIGHTS)
+# What may lie about the expected value.
+INTERVALS, MEDIANS, DRAWS = 0, 1, 2
 # What stands where too few rows were left out to tell: as far as the range goes.
 FAR = 1e6
 # These must be told for a feature that is read about its expected value.
@@ -35,8 +37,8 @@ LEAST_SPREAD = 1e-3
 @dataclass(frozen=True, slots=True, eq=False)
 class Straying:
     """``strays`` (F, G, H): how many spreads of its distribution the truth lies above what is expected, in so many of
-    the held-out cells at most. ``about`` (F, 2): whether intervals of a feature lie about the expected value, and
-    whether medians and draws do.
+    the held-out cells at most. ``about`` (F, 3): whether INTERVALS of a feature lie about the expected value, whether
+    MEDIANS do, and what the audit says, and whether DRAWS do.
     """
 
     strays: Floats
@@ -153,7 +155,7 @@ def straying_of(schema: Schema, arrays: Mapping[str, NDArray[Any]], n_groups: in
     """
     if "strays" not in arrays and "about" not in arrays:
         return no_straying(len(schema.features), n_groups)
-    shapes = {"strays": (len(schema.features), n_groups, len(HEIGHTS)), "about": (len(schema.features), 2)}
+    shapes = {"strays": (len(schema.features), n_groups, len(HEIGHTS)), "about": (len(schema.features), 3)}
     for name, shape in shapes.items():
         if name not in arrays or arrays[name].shape != shape:
             raise ValueError(f"its array {name!r} is not there, or was made for other features")
@@ -171,4 +173,4 @@ def straying_of(schema: Schema, arrays: Mapping[str, NDArray[Any]], n_groups: in
 
 def no_straying(n_features: int, n_groups: int) -> Straying:
     """Nothing is read about its expected value."""
-    return Straying(np.zeros((n_features, n_groups, len(HEIGHTS))), np.zeros((n_features, 2), dtype=np.bool_))
+    return Straying(np.zeros((n_features, n_groups, len(HEIGHTS))), np.zeros((n_features, 3), dtype=np.bool_))

@@ -1,5 +1,6 @@
 """Numbers that are read about their expected value: as far out as held-out cells lay, and no further."""
 
+import itertools
 from dataclasses import replace
 from functools import partial
 
@@ -74,7 +75,7 @@ def test_strays_hold_what_they_promise_of_fresh_cells():
 
 def test_shares_beyond_are_those_of_held_out_cells_and_fall_with_the_square_of_the_distance():
     residuals = np.random.default_rng(0).normal(size=(3, 4000))
-    straying = Straying(np.stack([[conformal_strays(some) for some in residuals]]), np.ones((1, 2), dtype=bool))
+    straying = Straying(np.stack([[conformal_strays(some) for some in residuals]]), np.ones((1, 3), dtype=bool))
     fresh = np.random.default_rng(1).normal(size=6000)
     groups = np.arange(6000) % 3
     shares = straying.share_beyond(0, groups, fresh)
@@ -103,7 +104,7 @@ def test_what_is_told_more_finely_than_knots_are_apart_is_read_about_the_expecte
     mass = np.maximum(1.0 - np.abs(positions[:, None] - np.arange(feature.n_values)), 0.0)
     asked = {0: ask_about(feature, truth, truth + 0.01 * rng.normal(size=500), mass)}
     straying = fit_straying(asked, (feature,), plain_calibration(feature.n_values))
-    assert straying.about.tolist() == [[True, True]]
+    assert straying.about.tolist() == [[True, True, True]]
     ends = Ends(strays=straying.quantiles(0, np.full(500, 2), np.asarray([0.05, 0.95])))
     _, interval = read_ends(feature.knots, mass, truth, ends)
     assert np.mean(interval[:, 1] - interval[:, 0]) < 0.08
@@ -120,7 +121,7 @@ def test_where_expected_values_say_little_of_long_tails_the_distribution_is_read
     mean = np.asarray([some.mean() for some in each])
     asked = {0: ask_about(feature, truth, mean[level + 2], mass[level + 2])}
     straying = fit_straying(asked, (feature,), plain_calibration(feature.n_values))
-    assert straying.about.tolist() == [[False, False]]
+    assert straying.about.tolist() == [[False, False, False]]
 
 
 def test_too_few_cells_do_not_decide():
@@ -128,7 +129,7 @@ def test_too_few_cells_do_not_decide():
     feature = make_number(truth)
     asked = {0: ask_about(feature, truth, truth, np.tile(feature.shares, (119, 1)))}
     straying = fit_straying(asked, (feature,), plain_calibration(feature.n_values))
-    assert straying.about.tolist() == [[False, False]]
+    assert straying.about.tolist() == [[False, False, False]]
 
 
 def test_columns_whose_values_many_rows_share_are_drawn_as_they_are():
@@ -138,16 +139,16 @@ def test_columns_whose_values_many_rows_share_are_drawn_as_they_are():
     mass = np.tile(feature.shares, (500, 1))
     asked = {0: ask_about(feature, truth, truth + 0.01, mass)}
     straying = fit_straying(asked, (feature,), plain_calibration(feature.n_values))
-    assert straying.about.tolist() == [[True, False]]
+    assert straying.about.tolist() == [[True, False, False]]
 
 
-@pytest.fixture(scope="module", params=[(True, True), (True, False), (False, True), (False, False)])
+@pytest.fixture(scope="module", params=itertools.product((True, False), repeat=3))
 def either(request, predictor):
     """The predictor with its numbers read in each way."""
     rng = np.random.default_rng(0)
     schema, calibration = predictor.schema, predictor.bundle.calibration
     strays = np.sort(rng.normal(size=(len(schema.features), 3, len(HEIGHTS))), axis=2)
-    about = np.asarray([request.param if feature.is_continuous else (False, False) for feature in schema.features])
+    about = np.asarray([request.param if feature.is_continuous else (False,) * 3 for feature in schema.features])
     straying = Straying(strays, about)
     return Predictor(replace(predictor.bundle, calibration=replace(calibration, straying=straying)))
 
@@ -179,6 +180,9 @@ def test_single_rows_are_read_as_those_of_many(either, interval):
 
 def test_draws_lie_where_quantiles_do(either):
     rows = {"weight": [3504] * 4000, "mpg": [None] * 4000}
+    _, medians, draws = either.bundle.calibration.straying.about[either.schema.index["mpg"]]
+    if medians != draws:
+        pytest.skip("one of them is of the distribution")
     drawn = np.asarray(draw_copies(either, rows, n_draws=1, seed=1, which=["mpg"]).values["mpg"][0])
     told = either.predict({"weight": [3504, 3504]}, "mpg")
     assert np.median(drawn) == pytest.approx(told.median[0], rel=0.03)

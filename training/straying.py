@@ -3,6 +3,8 @@
 Axis letters: N cells, H heights.
 """
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -10,7 +12,20 @@ from model import codec
 from model.answers import softmax
 from model.calibration import LEVELS, Calibration
 from model.schema import Bins, Feature
-from model.straying import FAR, HEIGHTS, MIDDLE, Straying, no_straying, read_about, stray_from
+from model.straying import (
+    DRAWS,
+    FAR,
+    HEIGHTS,
+    INTERVALS,
+    MEDIANS,
+    MIDDLE,
+    Straying,
+    moments_of,
+    no_straying,
+    read_about,
+    read_spread,
+    stray_from,
+)
 from training.asked import N_GROUPS, Asked, by_group
 from training.left_out import MOST_HIDDEN
 
@@ -20,6 +35,9 @@ MOST_TOLD = 0.5 * FAR
 # Heights at which quantiles are compared: the ends of intervals, and what lies between.
 TAILS = (0.05, 0.1, 0.9, 0.95)
 MIDST = (0.25, 0.5, 0.75)
+# How far mean and median of a column may be apart, in its spreads, for it to be drawn about what is expected even where
+# distributions come as near: they lean to what is usual, and copies would hide how columns hang together.
+MOST_SKEW = 0.12
 # Fewer rows than forty cannot tell beyond what a fortieth lies, where an interval of 95 % ends.
 FEWEST_CELLS = 40 * len(MOST_HIDDEN)
 
@@ -27,16 +45,30 @@ FEWEST_CELLS = 40 * len(MOST_HIDDEN)
 def fit_straying(asked: dict[int, Asked], features: tuple[Feature, ...], plain: Calibration) -> Straying:
     """Of numbers; ``plain``: the calibration as it is without."""
     straying = no_straying(len(features), N_GROUPS)
-    asked = {index: cells for index, cells in asked.items() if len(cells.truth) >= FEWEST_CELLS}
     told = {index: _tell(features[index].knots, cells) for index, cells in asked.items()}
     strays = {index: stray_from(features[index].knots, *told[index], cells.truth) for index, cells in asked.items()}
+    untold = set()
     for index, group, own in by_group(strays, asked, FEWEST_CELLS):
-        straying.strays[index, group] = conformal_strays(own, len(MOST_HIDDEN))
-    for index, cells in asked.items():
-        bins = features[index].knots
-        is_nearer = _is_nearer(index, bins, cells, told[index], straying=straying, plain=plain)
-        straying.about[index] = is_nearer, is_nearer and not any(bins.atoms)
+        if len(own) < FEWEST_CELLS:
+            untold.add(index)
+        else:
+            straying.strays[index, group] = conformal_strays(own, len(MOST_HIDDEN))
+    for index in asked.keys() - untold:
+        feature, cells = features[index], asked[index]
+        has_atoms = any(feature.knots.atoms)
+        is_nearer = len(cells.truth) >= FEWEST_CELLS and _is_nearer(index, feature.knots, cells, told[index],
+            straying=straying, plain=plain)  # fmt: skip
+        straying.about[index, INTERVALS] = is_nearer
+        straying.about[index, MEDIANS] = is_nearer and not has_atoms
+        straying.about[index, DRAWS] = not has_atoms and (is_nearer or not _is_skewed(feature))
     return straying
+
+
+def _is_skewed(feature: Feature) -> bool:
+    """Whether a column has a long tail on one side: draws about its expected value would fall out of its range."""
+    bins, shares = replace(feature.knots, bends=()), np.asarray(feature.shares)[None]  # knots are far apart in a tail
+    mean, median = shares @ moments_of(bins)[:, :1] * bins.spread + bins.mean, codec.read_quantile(bins, shares, 0.5)
+    return bool(np.abs(mean[0] - median)[0] > MOST_SKEW * read_spread(bins, shares)[0])
 
 
 def _tell(bins: Bins, cells: Asked) -> tuple[Floats, Floats]:
