@@ -2,6 +2,7 @@
 
 import statistics
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -61,7 +62,12 @@ def score(case: Case, filled: pd.DataFrame) -> tuple[float, float]:
             errors.append(float(off / case.spread[column]))
         else:
             hits.append(float((truth == guess).mean()))
-    return float(np.mean(errors)), float(np.mean(hits))
+    return _mean(errors), _mean(hits)
+
+
+def _mean(figures: Sequence[float]) -> float:
+    """NaN where there are none: not every table has words, or holes in them."""
+    return float(np.mean(figures)) if figures else float("nan")
 
 
 def time_row(fitted: Fitted, rows: pd.DataFrame) -> float:
