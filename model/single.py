@@ -195,9 +195,11 @@ class Readout:
         assert self.calibration is not None
         group = self.calibration.group_of_row(self.index, n_observed)
         strays = self.calibration.straying.strays[self.index, group]
-        spread, (first, *_, last) = self._spread(mass), self.feature.knots.values
-        told = read_strays(strays, heights).tolist()
-        return [self._near(value + spread * at) if abs(at) < FAR else first if at < 0.0 else last for at in told]
+        spread, values = self._spread(mass), self.feature.knots.values
+        return [
+            self._near(value + spread * stray) if abs(stray) < FAR else values[0 if stray < 0.0 else -1]
+            for stray in read_strays(strays, heights).tolist()
+        ]
 
     def _read_central(self, heights: list[float], n_observed: int, interval: float) -> list[float]:
         """The ends of the central part of the distribution that is the interval."""

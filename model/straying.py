@@ -77,8 +77,9 @@ class Straying:
 def read_strays(own: Floats, heights: Floats | tuple[float, ...]) -> Floats:
     """The strays of one group (H,) at some heights (L,); FAR beyond those that can be told, to either side."""
     told, known = _told(own)
-    strays = np.interp(heights, told, known)
-    return np.where(np.less(heights, told[0]), -FAR, np.where(np.greater(heights, told[-1]), FAR, strays))
+    strays, rounding = np.interp(heights, told, known), 1e-9
+    is_low, is_high = np.less(heights, told[0] - rounding), np.greater(heights, told[-1] + rounding)
+    return np.where(is_low, -FAR, np.where(is_high, FAR, strays))
 
 
 def _told(own: Floats) -> tuple[Floats, Floats]:

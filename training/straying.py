@@ -56,8 +56,7 @@ def fit_straying(asked: dict[int, Asked], features: tuple[Feature, ...], plain: 
     for index in asked.keys() - untold:
         feature, cells = features[index], asked[index]
         has_atoms = any(feature.knots.atoms)
-        is_nearer = len(cells.truth) >= FEWEST_CELLS and _is_nearer(index, feature.knots, cells, told[index],
-            straying=straying, plain=plain)  # fmt: skip
+        is_nearer = _is_nearer(index, feature.knots, cells, told[index], straying=straying, plain=plain)
         straying.about[index, INTERVALS] = is_nearer
         straying.about[index, MEDIANS] = is_nearer and not has_atoms
         straying.about[index, DRAWS] = not has_atoms and (is_nearer or not _is_skewed(feature))
@@ -96,8 +95,11 @@ def _is_nearer(
     index: int, bins: Bins, cells: Asked, told: tuple[Floats, Floats], *, straying: Straying, plain: Calibration
 ) -> bool:
     """Whether quantiles about the expected value are nearer to the truth than those of distributions, by their mean
-    pinball loss: of an interval's ends that is its width, and of what it does not hold how far off that lies.
+    pinball loss: of an interval's ends that is its width, and of what it does not hold how far off that lies. Too few
+    cells cannot tell.
     """
+    if len(cells.truth) < FEWEST_CELLS:
+        return False
     heights = np.asarray(TAILS if any(bins.atoms) else TAILS + MIDST)
     mass, expected = told
     about = read_about(bins, mass, expected, straying.quantiles(index, cells.groups, heights))
