@@ -43,6 +43,13 @@ carried.items.add(new File([text], name));
 for (const kind of ["dragenter", "dragover", "drop"])
   element.dispatchEvent(new DragEvent(kind, { dataTransfer: carried, bubbles: true, cancelable: true }));
 """
+# Elements may be gone again before anybody looks: the page is told of every change as it is made.
+KEEP_TEXTS = """
+const [css] = arguments;
+window.kept = [];
+const look = () => window.kept.push(...[...document.querySelectorAll(css)].map(e => e.textContent));
+new MutationObserver(look).observe(document.body, { subtree: true, childList: true, characterData: true });
+"""
 
 T = TypeVar("T")
 
@@ -113,6 +120,11 @@ class Browser:
         )
         found: list[str] = self.run(script, css)
         return found
+
+    def keep_texts(self, css: str) -> Callable[[], list[str]]:
+        """From now on, whatever such elements say, however shortly; the answer gives all of it."""
+        self.run(KEEP_TEXTS, css)
+        return lambda: [str(text).replace("\u00a0", " ") for text in self.run("return window.kept")]
 
     def run(self, script: str, *arguments: Any) -> Any:
         return self.driver.execute_script(script, *arguments)
