@@ -6,10 +6,15 @@ usual one in the wrong row both. If the model is right, the share that lies as f
 sound cells, and a value is 1 / p times less probable than usual in at most a share p of them. The surprise of a cell
 is the mean of both on the scale of -ln p: at most about one sound cell in a hundred has 4.6, most have less than 1;
 below 0 the row speaks for the value.
+
+A number beyond all that was seen is judged by how far it really lies, and the further it does the rarer it is taken to
+be in any row. What lies so far beyond that it can hardly be right is not heard about the other cells of its row, which
+it would make look wrong.
+Axis letters: B rows, S columns, K values.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -23,6 +28,10 @@ from model.schema import Feature, Link
 from model.straying import MEDIANS, stray_from
 
 LEAST_SHARE = 1e-12
+# Beyond this it is all the same how far a number lies.
+FURTHEST = 1e6
+# A number so many times as far from the mean as the furthest that was seen says nothing of the rest of its row.
+FURTHEST_HEARD = 1.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +61,7 @@ def audit(
     check_interval(interval)
     links = predictor.links(table) if links is None else links
     cells = predictor.encode(columns, links, unknown, table)
+    heard = _heard(predictor, cells)
     surprise = measure(predictor, cells, pause)
     order = np.argsort(-surprise, axis=None, kind="stable")[: max(limit, 0)]  # NaN comes last, and is at least nothing
     chosen = [(int(i) // len(cells.names), int(i) % len(cells.names)) for i in order if surprise.flat[i] >= at_least]
@@ -59,7 +69,7 @@ def audit(
     told: dict[tuple[int, int], Prediction] = {}
     for column in {column for _, column in chosen}:
         mine = np.asarray([row for row, other in chosen if other == column])
-        link, some = links[cells.names[column]], cells.rows(mine)
+        link, some = links[cells.names[column]], heard.rows(mine)
         explain = predictor.bundle.is_additive
         outputs = predictor.ask(some, [int(cells.features[column])], explain=explain, pause=pause)
         for i, row in enumerate(mine.tolist()):
@@ -79,48 +89,72 @@ def _one_row(outputs: Mapping[str, NDArray[np.float32]], row: int) -> dict[str, 
 
 def measure(predictor: Predictor, cells: Cells, pause: Pause | None = None) -> codec.Floats:
     """The surprise of every cell, (B, S); NaN for cells that are missing or unseen."""
-    surprise = np.full(cells.positions.shape, np.nan)
+    surprise, heard = np.full(cells.positions.shape, np.nan), _heard(predictor, cells)
     for column in range(len(cells.names)):
         seen = np.flatnonzero(~np.isnan(cells.positions[:, column]))
         if len(seen):
-            surprise[seen, column] = _measure_column(predictor, cells.rows(seen), column, pause)
+            surprise[seen, column] = _measure_column(predictor, cells.rows(seen), heard.rows(seen), column, pause)
     return surprise
 
 
-def _measure_column(predictor: Predictor, cells: Cells, column: int, pause: Pause | None) -> codec.Floats:
-    """The surprise of a column's cells (B,), of which none is missing."""
+def _heard(predictor: Predictor, cells: Cells) -> Cells:
+    """The cells that can be told from: all but numbers that can hardly be right."""
+    if cells.beyond is None:
+        return cells
+    further = np.stack([_further(predictor, cells, column) for column in range(len(cells.names))], axis=1)
+    return replace(cells, positions=np.where(further > FURTHEST_HEARD, np.float32(np.nan), cells.positions))
+
+
+def _further(predictor: Predictor, cells: Cells, column: int) -> codec.Floats:
+    """How many times as far from its mean each number of a column lies as that end of the fitted range, (B,); 1 within
+    it, and for words.
+    """
+    feature = predictor.schema.features[cells.features[column]]
+    if cells.beyond is None or not feature.is_number:
+        return np.ones(len(cells.positions))
+    bins, beyond = feature.knots, cells.beyond[:, column]
+    low, high = (max(abs(end - bins.mean), bins.spread) for end in (bins.values[0], bins.values[-1]))
+    return np.asarray(1.0 + np.minimum(np.abs(beyond) / np.where(beyond < 0.0, low, high), FURTHEST))
+
+
+def _measure_column(predictor: Predictor, cells: Cells, heard: Cells, column: int, pause: Pause | None) -> codec.Floats:
+    """The surprise of a column's cells (B,), of which none is missing, told from what is ``heard`` of their rows."""
     index = int(cells.features[column])
     feature, calibration = predictor.schema.features[index], predictor.bundle.calibration
-    outputs = predictor.ask(cells, [index], pause=pause)
+    outputs = predictor.ask(heard, [index], pause=pause)
     mass = softmax(outputs["logits"][:, 0, : feature.n_values])
     positions = cells.positions[:, column].astype(np.float64)
     if not feature.is_continuous:
         positions = np.rint(positions)
     here = _around(mass, positions)
+    further = _further(predictor, cells, column)
     if calibration is not None and calibration.straying.about[index, MEDIANS]:
         expected = codec.read_point(feature.knots, outputs["point"][:, 0].astype(np.float64))
-        value = np.interp(positions, np.arange(feature.n_values), feature.knots.values)
-        strays = stray_from(feature.knots, mass, expected, value)
-        share = calibration.straying.share_beyond(index, calibration.group(index, cells.count_observed(index)), strays)
+        with np.errstate(over="ignore"):
+            strays = stray_from(feature.knots, mass, expected, _read_values(feature, cells, column))
+        share = calibration.straying.share_beyond(index, calibration.group(index, heard.count_observed(index)), strays)
     else:
         share = _share_beyond(feature, mass, positions, here)
         if calibration is not None and feature.is_continuous:
-            share = calibration.tail_shares(index, cells.count_observed(index), share)
-    surprise: codec.Floats = -0.5 * np.log(np.clip(share, LEAST_SHARE, 1.0) * _lift(feature, here, positions))
+            share = calibration.tail_shares(index, heard.count_observed(index), share)
+        share = share / further**2
+    chances = np.clip(share, LEAST_SHARE, 1.0) * _lift(feature, here, positions, further)
+    surprise: codec.Floats = -0.5 * np.log(chances)
     return surprise
 
 
-def _lift(feature: Feature, here: codec.Floats, positions: codec.Floats) -> codec.Floats:
+def _read_values(feature: Feature, cells: Cells, column: int) -> codec.Floats:
+    """The numbers of a column as they are, (B,), in the feature's unit."""
+    values = np.interp(cells.positions[:, column], np.arange(feature.n_values), feature.knots.values)
+    return values if cells.beyond is None else values + cells.beyond[:, column]
+
+
+def _lift(feature: Feature, here: codec.Floats, positions: codec.Floats, further: codec.Floats) -> codec.Floats:
     """How many times as probable as usual its row makes each value: what it has ``here``, around its position, (B,)."""
     usual = np.interp(positions, np.arange(feature.n_values), feature.shares)
     lift: codec.Floats = np.maximum(here, LEAST_SHARE) / np.maximum(usual, LEAST_SHARE)
-    if feature.is_continuous:
-        # What lies beyond all that was seen is read as the last of it, of which it must not have the credit. Only
-        # where many rows share the last value, most of those who have it are real.
-        low, high = (not feature.knots.atoms[end] for end in (0, -1))
-        is_beyond = ((positions <= 0.0) & low) | ((positions >= feature.n_values - 1.0) & high)
-        lift = np.where(is_beyond, np.minimum(lift, 1.0), lift)
-    return lift
+    # What lies beyond all that was seen is read as the last of it, of which it must not have the credit.
+    return np.where(further > 1.0, np.minimum(lift, 1.0) / further**2, lift)
 
 
 def _around(mass: codec.Floats, positions: codec.Floats) -> codec.Floats:

@@ -25,13 +25,13 @@ FALSE_WORDS = {"false", "no", "n", "f", "0"}
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A column read, (B,) each: where its cells sit, whether there was one, and whether it lies beyond
-    the fitted range. A cell that was given but has no position is a category never seen.
+    """A column read, (B,) each: where its cells sit, whether there was one, and how far it lies above the fitted range,
+    in the feature's unit, less than 0 if below. A cell that was given but has no position is a category never seen.
     """
 
     positions: codec.Positions
     given: NDArray[np.bool_]
-    beyond: NDArray[np.bool_]
+    beyond: codec.Floats
 
 
 def read_cells(feature: Feature, cells: Sequence[Any] | NDArray[Any], link: Link) -> Reading:
@@ -43,7 +43,8 @@ def read_cells(feature: Feature, cells: Sequence[Any] | NDArray[Any], link: Link
     knots = feature.knots.values
     # A hair beyond the ends is rounding of a unit, not a new value.
     slack = 1e-6 * max(knots[-1] - knots[0], codec.MIN_SPREAD)
-    beyond = (numbers < knots[0] - slack) | (numbers > knots[-1] + slack)
+    out = np.fmax(numbers - knots[-1], 0.0) + np.fmin(numbers - knots[0], 0.0)  # missing cells: 0
+    beyond = np.where(np.abs(out) > slack, out, 0.0)
     return Reading(codec.encode_numbers(feature, numbers), ~np.isnan(numbers), beyond)
 
 
@@ -53,10 +54,10 @@ def _read_category(feature: Feature, cells: Sequence[Any] | NDArray[Any], link: 
         positions = codec.encode_words(feature, words)
         given = np.fromiter((word is not None for word in words), bool, count=len(words))
         if not np.isnan(positions[given]).any():
-            return Reading(positions, given, np.zeros(len(words), dtype=bool))
+            return Reading(positions, given, np.zeros(len(words)))
     words = _read_words(feature, cells, link)  # cells that are no plain words: look at each
     given = np.fromiter((word is not None for word in words), bool, count=len(words))
-    return Reading(codec.encode_words(feature, words), given, np.zeros(len(words), dtype=bool))
+    return Reading(codec.encode_words(feature, words), given, np.zeros(len(words)))
 
 
 def _read_numbers(feature: Feature, cells: Sequence[Any] | NDArray[Any], link: Link) -> codec.Floats:

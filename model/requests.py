@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model.cells import Reading, show_value
-from model.codec import Positions
+from model.codec import Floats, Positions
 from model.errors import MOST_LISTED, AskError, CellError, CellProblem, list_some
 from model.schema import Feature, Link
 
@@ -26,7 +26,8 @@ Columns = Mapping[str, Sequence[Any] | NDArray[Any]]
 @dataclass(frozen=True, slots=True)
 class Cells:
     """A request, read: which features its columns are (S,), where its cells sit and whether there was
-    one, (B, S) each. A cell that was given but has no position is a category never seen.
+    one, (B, S) each. A cell that was given but has no position is a category never seen. ``beyond``: how far cells lie
+    above the fitted range, as ``Reading`` has it; None where none does.
     """
 
     names: tuple[str, ...]
@@ -34,11 +35,27 @@ class Cells:
     positions: Positions
     given: NDArray[np.bool_]
     warnings: tuple[str, ...] = ()
+    beyond: Floats | None = None
 
     @classmethod
     def of(cls, features: NDArray[np.int64], positions: Positions) -> "Cells":
         """Cells that are positions already."""
         return cls((), features, positions, ~np.isnan(positions))
+
+    @classmethod
+    def read(
+        cls, names: Sequence[str], features: NDArray[np.int64], n_rows: int, readings: Sequence[Reading],
+        warnings: Sequence[str],
+    ) -> "Cells":  # fmt: skip
+        """Columns that were read one by one, side by side."""
+        positions = np.empty((n_rows, len(names)), np.float32)
+        given = np.empty((n_rows, len(names)), dtype=bool)
+        beyond = np.zeros((n_rows, len(names))) if any(reading.beyond.any() for reading in readings) else None
+        for j, reading in enumerate(readings):
+            positions[:, j], given[:, j] = reading.positions, reading.given
+            if beyond is not None:
+                beyond[:, j] = reading.beyond
+        return cls(tuple(names), features, positions, given, tuple(warnings), beyond)
 
     def count_observed(self, asked: int) -> NDArray[np.int64]:
         """How many cells of each row, but for the asked feature's own, can be told from, (B,)."""
@@ -67,7 +84,8 @@ class Cells:
         }
 
     def rows(self, rows: NDArray[np.int64] | slice) -> "Cells":
-        return replace(self, positions=self.positions[rows], given=self.given[rows])
+        beyond = None if self.beyond is None else self.beyond[rows]
+        return replace(self, positions=self.positions[rows], given=self.given[rows], beyond=beyond)
 
 
 def count_observed(columns: Sequence[int], positions: Sequence[float], asked: int) -> int:

@@ -92,11 +92,9 @@ class Predictor:
         passed = [name for name in columns if name in left_out and name not in links]
         ignored = [(name, f"left out when the table was fitted ({left_out[name]})") for name in passed]
         warnings = [f"column {name!r} ignored: {message}" for name, message in (*told, *ignored)]
-        positions, given = np.empty((n_rows, len(known)), np.float32), np.empty((n_rows, len(known)), dtype=bool)
-        for j, (name, reading) in enumerate(zip(known, readings, strict=True)):
-            positions[:, j], given[:, j] = reading.positions, reading.given
+        for name, reading in zip(known, readings, strict=True):
             warnings += warn_of(links[name], self.feature_of(links[name]), reading)
-        return Cells(tuple(known), self._indices([links[name] for name in known]), positions, given, tuple(warnings))
+        return Cells.read(known, self._indices([links[name] for name in known]), n_rows, readings, warnings)
 
     def ask(
         self, cells: Cells, asked: Sequence[int], *, explain: bool = False, means_only: bool = False,

@@ -65,7 +65,7 @@ class Straying:
             here, (heights, known), middle = groups == group, _told(own), own[MIDDLE]
             at = np.interp(strays[here], known, heights)
             last = np.where(strays[here] < middle, middle - known[0], known[-1] - middle)
-            further = np.maximum(np.abs(strays[here] - middle) / np.maximum(last, 1.0 / FAR), 1.0)
+            further = np.clip(np.abs(strays[here] - middle) / np.maximum(last, 1.0 / FAR), 1.0, FAR)
             share[here] = 2.0 * np.minimum(at, 1.0 - at) / further**2
         return share
 

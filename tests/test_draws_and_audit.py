@@ -127,6 +127,36 @@ def test_a_number_beyond_all_that_was_seen_gets_no_credit_from_its_row():
     assert beyond >= 0.0
 
 
+# A real car of the fitted table.
+CAR = {"mpg": 18, "cylinders": 8, "displacement": 307, "horsepower": 130, "weight": 3504, "acceleration": 12, "year": 70}
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("mpg", 3000), ("cylinders", 77), ("horsepower", -50), ("weight", 100), ("acceleration", 1e5), ("year", -1),
+        ("weight", 1e300), ("displacement", -1e308),
+    ],
+)  # fmt: skip
+def test_an_impossible_number_is_what_stands_out_and_not_its_sound_neighbours(predictor, column, value):
+    usual, _ = audit(predictor, {name: [cell] for name, cell in CAR.items()}, table="auto")
+    suspects, warnings = audit(predictor, {name: [cell] for name, cell in {**CAR, column: value}.items()}, table="auto")
+    assert suspects[0].column == column
+    assert suspects[0].surprise > 3.0  # what `service audit` lists
+    assert max(s.surprise for s in suspects[1:]) < max(2.5, usual[0].surprise + 1.0)
+    assert "outside the fitted range" in warnings[0]
+
+
+def test_the_further_beyond_all_that_was_seen_the_more_surprising(predictor):
+    far = [3504, 5400, 6000, 8000, 20_000, 1e6]
+    columns = {name: [cell] * len(far) for name, cell in CAR.items()}
+    cells = predictor.encode({**columns, "weight": far}, predictor.links("auto"))
+    surprise = measure(predictor, cells)[:, cells.names.index("weight")]
+    assert (np.diff(surprise) > 0.0).all()
+    alone = [measure(predictor, cells.rows(slice(i, i + 1)))[0] for i in range(len(far))]
+    assert np.stack(alone) == pytest.approx(measure(predictor, cells), abs=1e-4)
+
+
 def test_the_cell_that_was_swapped_is_the_most_surprising(predictor):
     columns = {"weight": [3504, 2100, 2300], "cylinders": [8, 4, 8], "displacement": [307, 97, 98], "mpg": [18, 30, 29]}
     suspects, warnings = audit(predictor, columns, limit=3)
