@@ -3,6 +3,7 @@
 import csv
 import re
 
+import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
@@ -39,6 +40,18 @@ def test_a_published_model_and_a_registered_table_serve_files_too(tmp_path, smal
         tmp_path, "impute", "in.csv", "b.csv", "--table", "mtcars", "--columns", "hp", "--model", "small@1"
     )
     assert named.returncode == 0, named.stderr
+
+
+def test_answers_too_large_for_their_column_are_told(tmp_path, small_bundle):
+    power = pa.array([None, 90], pa.int8())
+    table = pa.table({"weight": [4900, 2100], "displacement": [450, 100], "horsepower": power})
+    pyarrow.parquet.write_table(table, tmp_path / "in.parquet")
+    told = run_service(
+        tmp_path, "impute", "in.parquet", "out.parquet", "--columns", "horsepower", "--bundle", str(small_bundle)
+    )
+    assert told.returncode == 0, told.stderr
+    assert "warning: column 'horsepower': answers that the column's type cannot hold, left empty" in told.stderr
+    assert pyarrow.parquet.read_table(tmp_path / "out.parquet")["horsepower"].to_pylist() == [None, 90]
 
 
 def test_predict_adds_columns(tmp_path, table, small_bundle):

@@ -88,6 +88,16 @@ def test_parquet_and_arrow_keep_their_types_and_cells(client, media_type):
     assert "ignored" in json.loads(answer.headers["x-warnings"])[0]
 
 
+def test_answers_too_large_for_their_column_are_told_in_a_header(client):
+    power = pa.array([None, 90], pa.int8())
+    table = pa.table({"weight": [4900, 2100], "displacement": [450, 100], "horsepower": power})
+    answer = send(client, to_parquet(table), PARQUET, columns="horsepower")
+    assert pyarrow.parquet.read_table(io.BytesIO(answer.content))["horsepower"].to_pylist() == [None, 90]
+    assert answer.headers["x-imputed-cells"] == "0"
+    told = "column 'horsepower': answers that the column's type cannot hold, left empty, in 1 row: 0"
+    assert json.loads(answer.headers["x-warnings"]) == [told]
+
+
 @pytest.mark.parametrize("accept", [CSV, PARQUET, ARROW, "application/json", f"text/html;q=0.1, {PARQUET};q=0.9"])
 @pytest.mark.parametrize("sent", [CSV, PARQUET, ARROW, "application/json"])
 def test_any_type_in_any_type_out(client, sent, accept):

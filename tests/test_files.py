@@ -4,7 +4,7 @@ import csv
 import io
 import subprocess
 import sys
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +23,7 @@ from service.files.cells import read_column
 from service.files.course import Sizes
 from service.files.csv_source import CsvSource
 from service.files.fills import learn_spelling, natural_type, put, show_numbers, to_array, to_texts
+from service.files.notes import MISFIT
 from service.files.tokens import scan, splice
 from service.files.work import impute_file, predict_file, read_columns
 
@@ -469,10 +470,13 @@ WORD = Feature("w", "categorical", categories=("red", "green"))
 @pytest.mark.parametrize(
     ("feature", "values", "kind", "expected"),
     [
-        (NUMBER, [300.6, -5.5], pa.int8(), [127, -6]),
-        (NUMBER, [300.6, -5.5], pa.uint64(), [301, 0]),
-        (NUMBER, [1e30, 2.5], pa.int64(), [2**63 - 1024, 2]),
-        (NUMBER, [0.5, 1.5], pa.float16(), [0.5, 1.5]),
+        (NUMBER, [127.4, 127.6, -5.5, -129.0], pa.int8(), [127, None, -6, None]),
+        (NUMBER, [300.6, -0.4, -5.5], pa.uint64(), [301, 0, None]),
+        (NUMBER, [1e30, 2.0**63, 2.0**63 - 1024, 2.5], pa.int64(), [None, None, 2**63 - 1024, 2]),
+        (NUMBER, [0.5, 1.5, 1e6], pa.float16(), [0.5, 1.5, None]),
+        (NUMBER, [0.5, 1e300], pa.float32(), [0.5, None]),
+        (NUMBER, [1.0, 0.0, 18.5], pa.bool_(), [True, False, None]),
+        (NUMBER, [2.5, 1e13], pa.duration("ns"), [timedelta(seconds=2.5), None]),
         (NUMBER, [1.5, 2.0], pa.string(), ["1.5", "2"]),
         (NUMBER, [1.5, 2.0], pa.date32(), [None, None]),
         (WORD, ["red", "green"], pa.string_view(), ["red", "green"]),
@@ -484,6 +488,7 @@ WORD = Feature("w", "categorical", categories=("red", "green"))
         (MOMENT, ["2020-01-02T03:04:05"], pa.date32(), [date(2020, 1, 2)]),
         (MOMENT, ["2020-01-02T03:04:05"], pa.timestamp("s"), [datetime(2020, 1, 2, 3, 4, 5)]),
         (MOMENT, ["2020-01-02T03:04:05"], pa.timestamp("ns", "UTC"), [datetime(2020, 1, 2, 3, 4, 5, tzinfo=UTC)]),
+        (MOMENT, ["2020-01-02", "2500-01-02"], pa.timestamp("ns"), [datetime(2020, 1, 2), None]),
         (MOMENT, ["2020-01-02T03:04:05"], pa.int64(), [None]),
     ],
 )
@@ -494,8 +499,26 @@ def test_answers_are_put_in_the_type_of_the_column(feature, values, kind, expect
     assert cells.to_pylist() == expected
 
 
-def test_decimals_are_rounded_and_kept_within_their_digits():
-    assert list(map(str, to_array([1.256, 1e9], NUMBER, pa.decimal128(5, 2)).to_pylist())) == ["1.26", "999.99"]
+def test_decimals_are_rounded_and_beyond_their_digits_there_are_none():
+    told = to_array([1.256, 999.994, 999.996, 1e9], NUMBER, pa.decimal128(5, 2)).to_pylist()
+    assert list(map(str, told)) == ["1.26", "999.99", "None", "None"]
+
+
+@pytest.mark.parametrize("form", ["parquet", "arrow"])
+def test_answers_too_large_for_a_column_leave_its_cells_empty_with_a_warning(predictor, tmp_path, form):
+    power = pa.array([None, 90, None], pa.int8())
+    before = pa.table({"weight": [4900, 2100, 2000], "horsepower": power, "displacement": [450, 100, 90]})
+    path = tmp_path / f"in.{form}"
+    pa.parquet.write_table(before, path) if form == "parquet" else write_stream(before, path)
+    report, out = fill(predictor, path, read_as=form, columns=("horsepower",))
+    after = pa.parquet.read_table(out) if form == "parquet" else read_stream(out)
+    assert after.schema.equals(before.schema)
+    large, kept, small = after["horsepower"].to_pylist()
+    assert large is None
+    assert kept == 90
+    assert 40 < small < 128
+    assert report.filled == 1
+    assert report.warnings == (f"column 'horsepower': {MISFIT}, in 1 row: 0",)
 
 
 def test_dictionaries_take_new_words_and_keep_their_type():

@@ -21,6 +21,9 @@ Added = Mapping[str, Feature | None]
 Spelling = tuple[str, str]
 PLAIN: Spelling = ("true", "false")
 SPELLINGS: tuple[Spelling, ...] = (PLAIN, ("yes", "no"), ("y", "n"), ("t", "f"), ("1", "0"))
+# Times are counted in 64 bits: so many ticks in a second, so many in all.
+TICKS = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
+MOST_TICKS = 2.0**63
 # Whole numbers below this are written without a point.
 MOST_WHOLE = 1e15
 
@@ -98,27 +101,35 @@ def to_array(values: Sequence[Any], feature: Feature, kind: pa.DataType, spellin
 
 
 def _from_numbers(numbers: NDArray[np.float64], kind: pa.DataType) -> pa.Array:
-    none = np.isnan(numbers)
+    fits = _have_room(numbers, kind)
+    none, numbers = ~fits, np.where(fits, numbers, 0.0)
     if pa.types.is_integer(kind):
-        return pa.array(_round(numbers, np.iinfo(kind.to_pandas_dtype())), kind, mask=none)
+        return pa.array(np.rint(numbers).astype(kind.to_pandas_dtype()), kind, mask=none)
     if pa.types.is_boolean(kind):
-        return pa.array(numbers >= 0.5, kind, mask=none)
+        return pa.array(numbers == 1.0, kind, mask=none)
     if pa.types.is_duration(kind):
-        micros = np.rint(np.nan_to_num(numbers) * 1e6).astype(np.int64)
+        micros = np.rint(numbers * 1e6).astype(np.int64)
         return pa.array(micros, pa.duration("us"), mask=none).cast(kind, safe=False)
-    if pa.types.is_decimal(kind):
-        most = 10.0 ** (kind.precision - kind.scale) - 10.0**-kind.scale
-        numbers = np.clip(numbers, -most, most)
-    elif not pa.types.is_floating(kind):
+    if not (pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
         return pa.nulls(len(numbers), kind)
     return pa.array(numbers, mask=none).cast(kind, safe=False)
 
 
-def _round(numbers: NDArray[np.float64], info: Any) -> NDArray[Any]:
-    # The largest 64-bit integers are no doubles: stay below them.
-    most = np.nextafter(float(info.max), 0.0) if info.bits == 64 else float(info.max)
-    whole: NDArray[Any] = np.clip(np.rint(np.nan_to_num(numbers)), float(info.min), most).astype(info.dtype)
-    return whole
+def _have_room(numbers: NDArray[np.float64], kind: pa.DataType) -> NDArray[np.bool_]:
+    """Which numbers a type can hold, rounded to it; a capped one would be another answer. NaN is none."""
+    size = np.abs(numbers)
+    if pa.types.is_integer(kind):
+        info, whole = np.iinfo(kind.to_pandas_dtype()), np.rint(numbers)
+        # The largest 64-bit integers are no doubles; the numbers after them are.
+        return np.asarray((whole >= float(info.min)) & (whole < float(info.max + 1)))
+    if pa.types.is_boolean(kind):
+        return np.asarray((numbers == 0.0) | (numbers == 1.0))
+    if pa.types.is_duration(kind):
+        return np.asarray(size * max(1e6, TICKS[kind.unit]) < MOST_TICKS)
+    if pa.types.is_decimal(kind):
+        return np.asarray(size < 10.0 ** (kind.precision - kind.scale) - 0.5 * 10.0**-kind.scale)
+    most = np.finfo(kind.to_pandas_dtype()).max if pa.types.is_floating(kind) else np.inf
+    return size <= float(most)
 
 
 def _number(value: Any) -> float:
@@ -132,10 +143,12 @@ def _number(value: Any) -> float:
 
 def _to_moments(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     """Times are UTC, as the model gives them; a day begins at midnight."""
-    moments = np.asarray(values, dtype="datetime64[us]")
+    moments = np.array(values, dtype="datetime64[us]")
     if pa.types.is_date(kind):
         return pa.array(moments.astype("datetime64[D]")).cast(kind)
     if pa.types.is_timestamp(kind):
+        seconds = moments.astype(np.int64) / 1e6
+        moments[np.abs(seconds) * TICKS[kind.unit] >= MOST_TICKS] = np.datetime64("NaT")
         return pa.array(moments).cast(pa.timestamp(kind.unit), safe=False).cast(pa.int64()).cast(kind)
     return pa.nulls(len(values), kind)
 
