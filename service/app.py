@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 
-from fastapi import APIRouter, FastAPI, Request
+from fastapi import APIRouter, Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi_swagger import patch_fastapi
 from starlette.exceptions import HTTPException
@@ -19,7 +19,7 @@ from model.errors import CellProblem, TabglotError
 from service.bulk import Bulk
 from service.documents import describe
 from service.errors import ProblemError, problem_response
-from service.front import Drain, Front, request_id_of
+from service.front import Drain, Front, Handler, request_id_of
 from service.live import Live
 from service.registry import Registry
 from service.routes.asking import add_asking, make_predict
@@ -32,6 +32,7 @@ from service.routes.media import FORMATS
 from service.routes.models import FORM, TAR_TYPES, add_models
 from service.routes.open_inference import add_open_inference
 from service.routes.page import add_page
+from service.routes.query import check_query
 from service.routes.schemas import add_schemas
 from service.serving import Serving
 from service.settings import Settings
@@ -79,18 +80,7 @@ def create_app(settings: Settings) -> Application:
         openapi_tags=TAGS, lifespan=_lifespan(serving), redoc_url=None, docs_url=None,
         swagger_ui_oauth2_redirect_url=None,
     )  # fmt: skip
-    router = APIRouter()
-    add_asking(router, predict)
-    add_auditing(router, serving)
-    add_imputing(router, impute)
-    add_encodings(router, serving)
-    add_models(router, serving)
-    add_schemas(router, serving)
-    add_columns(router, serving)
-    add_health(router, serving, drain)
-    add_page(router)
-    add_open_inference(router, serving, drain)
-    api.include_router(router)
+    _add_routes(api, serving, drain, predict, impute)
     patch_fastapi(api, redirect_from_root_to_docs=False)  # /docs with its scripts from here, not from elsewhere
     for kind in (TabglotError, ProblemError, Exception):
         api.add_exception_handler(kind, _on_error)
@@ -106,6 +96,25 @@ def create_app(settings: Settings) -> Application:
             allow_headers=["authorization", "content-type", "x-request-id"], expose_headers=["x-request-id"],
         )  # fmt: skip
     return Application(api, asgi, drain, serving.bulk)
+
+
+def _add_routes(api: FastAPI, serving: Serving, drain: Drain, predict: Handler, impute: Handler) -> None:
+    """Declare every address."""
+    strict = APIRouter(dependencies=[Depends(check_query)])
+    add_asking(strict, predict)
+    add_auditing(strict, serving)
+    add_imputing(strict, impute)
+    add_encodings(strict, serving)
+    add_models(strict, serving)
+    add_schemas(strict, serving)
+    add_columns(strict, serving)
+    # Probes, browsers and clients of the protocol add parameters of their own, which change nothing.
+    lenient = APIRouter()
+    add_health(lenient, serving, drain)
+    add_page(lenient)
+    add_open_inference(lenient, serving, drain)
+    api.include_router(strict)
+    api.include_router(lenient)
 
 
 def _lifespan(serving: Serving) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:

@@ -317,6 +317,33 @@ def test_probes_metrics_limits_and_documents_answer(client):
 # Rules
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "told"),
+    [
+        ("GET", "/encodings/similar?feture=weight", "'feture': there is no such parameter; did you mean 'feature'?"),
+        ("GET", "/encodings/map?modle=small", "did you mean 'model'?"),
+        ("GET", "/columns?tabel=auto", "did you mean 'table'?"),
+        ("GET", "/models?page=2", "'page': there is no such parameter; this address takes none"),
+        ("POST", "/models?activte=false", "did you mean 'activate'?"),
+        ("DELETE", "/schemas/auto?version=1", "this address takes none"),
+        ("POST", "/predict?table=auto", "a JSON request has no parameters in its address; they go in its body"),
+        ("POST", "/impute?draws=3", "'draws': a JSON request has no parameters in its address"),
+        ("POST", "/audit?limit=3", "'limit': a JSON request has no parameters in its address"),
+    ],
+)
+def test_a_query_parameter_that_an_address_does_not_have_is_refused(client, method, path, told):
+    answer = client.request(method, path, json={"target": "mpg", "rows": [ROW]} if method == "POST" else None)
+    assert answer.status_code == 422
+    problem = msgspec.convert(answer.json(), shapes.ProblemDetails)
+    assert told in problem.detail
+    assert problem.errors[0].column == path.partition("?")[2].partition("=")[0]
+
+
+@pytest.mark.parametrize("path", ["/health/ready?from=probe", "/metrics?name[]=up", "/?utm=1", "/v2/models/small?x=1"])
+def test_probes_browsers_and_clients_of_the_protocol_may_add_parameters_of_their_own(client, path):
+    assert client.get(path).status_code == 200
+
+
 def test_absent_null_and_nan_all_mean_missing(client):
     bodies = ['{"weight": 3504}', '{"weight": 3504, "year": null}', '{"weight": 3504, "year": NaN}']
     values = set()

@@ -11,6 +11,7 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
+from service.routes.imputing import FILE_QUERY
 from service.shapes import AuditAnswer
 
 CSV, PARQUET = "text/csv", "application/vnd.apache.parquet"
@@ -197,6 +198,35 @@ def test_what_a_file_cannot_be_asked_for_is_told(client, accept, query, reason):
     answer = send(client, b"weight,horsepower\n3504,\n", CSV, accept, **query)
     assert answer.status_code == 422
     assert reason in answer.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        ({"colums": "horsepower"}, "query parameter 'colums': there is no such parameter; did you mean 'columns'?"),
+        ({"intervall": 0.9}, "'intervall': there is no such parameter; did you mean 'interval'?"),
+        ({"draws": 3}, "'draws': draws are given for JSON requests only: send the rows as JSON"),
+        ({"explain": "true"}, "'explain': explain is given for JSON requests only"),
+    ],
+)
+@pytest.mark.parametrize("accept", [CSV, "application/json"])
+def test_what_nobody_can_ask_of_a_file_is_refused_by_name(client, accept, query, told):
+    answer = send(client, b"weight,horsepower\n3504,\n", CSV, accept, table="auto", **query)
+    assert answer.status_code == 422
+    assert told in answer.json()["detail"]
+    assert [fault["column"] for fault in answer.json()["errors"]] == list(query)
+
+
+def test_an_audit_of_a_file_has_no_parameters_but_its_own(client):
+    answer = send(client, b"weight\n3504\n", path="/audit", table="auto", limits=3, draws=2)
+    assert answer.status_code == 422
+    assert "'limits': there is no such parameter; did you mean 'limit'?" in answer.json()["detail"]
+    assert [fault["column"] for fault in answer.json()["errors"]] == ["limits", "draws"]
+
+
+def test_what_a_file_may_be_asked_is_what_the_document_says(client):
+    declared = client.get("/openapi.json").json()["paths"]["/impute"]["post"]["parameters"]
+    assert [parameter["name"] for parameter in declared] == list(FILE_QUERY)
 
 
 def test_a_file_is_audited_as_its_rows_are(client):

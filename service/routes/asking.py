@@ -24,6 +24,7 @@ from service.front import Handler
 from service.live import Served
 from service.payloads import Decoder, PredictAsk, check_rows, decoder, rows_to_columns
 from service.routes import examples
+from service.routes.query import refuse_all
 from service.serving import JSON, Serving, answer_in_pieces, is_long, read_json
 from service.shapes import PredictAnswer
 from service.together import Together
@@ -62,6 +63,7 @@ async def answer(
     """Read a body, find its model and its table, and do the work: here, or beside the loop if there is much.
     A single row is tried the ``quick`` way first.
     """
+    refuse_all(request)
     body = await read_json(request)
     is_large = len(body) > INLINE_BYTES
     ask = await serving.bulk.run(request, reader.read, body) if is_large else reader.read(body)

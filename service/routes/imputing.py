@@ -24,6 +24,7 @@ from service.payloads import ImputeAsk, Unknown, check_rows, decoder, rows_to_co
 from service.routes import examples
 from service.routes.asking import do_nothing
 from service.routes.media import FILES, MEDIA_TYPES, sent_format, wanted_format
+from service.routes.query import refuse_all, refuse_others
 from service.routes.received import Received, receive_file
 from service.serving import Serving, answer_json, is_long, read_json
 from service.shapes import ImputeAnswer
@@ -31,6 +32,8 @@ from service.shapes import ImputeAnswer
 IMPUTE = decoder(ImputeAsk)
 Choice = TypeVar("Choice")
 UNKNOWN: dict[str, Unknown] = {"refuse": "refuse", "ignore": "ignore"}
+# What a file request may have in its address, as ``add_imputing`` declares it.
+FILE_QUERY = ("table", "model", "columns", "unknown", "append", "interval", "first")
 CHUNK = 1 << 18
 # Warnings of a file travel in a header, which proxies cut at some kilobytes.
 MOST_HEADER = 4000
@@ -44,6 +47,7 @@ def make_impute(serving: Serving) -> Handler:
         wanted = wanted_format(request.headers, sent)
         if sent is not None:
             return await _impute_file(serving, request, sent, wanted)
+        refuse_all(request)
         body = await read_json(request)
         is_large = len(body) > INLINE_BYTES
         ask = await serving.bulk.run(request, IMPUTE.read, body) if is_large else IMPUTE.read(body)
@@ -134,6 +138,7 @@ def _write_answer(
 
 async def _impute_file(serving: Serving, request: Request, sent: Format, wanted: Format | None) -> Response:
     """The body goes to a file, the answer comes from a file: memory does not grow with either."""
+    refuse_others(request, FILE_QUERY, ImputeAsk.__struct_fields__)
     query = request.query_params
     extras = _read_extras(query, wanted)
     asked = receive_file(
