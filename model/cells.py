@@ -21,6 +21,7 @@ WORD_TYPES = {str, type(None)}
 TRUE_WORDS = {"true", "yes", "y", "t", "1"}
 WHOLE = re.compile(r"-?(0|[1-9]\d{0,17})", re.ASCII)
 FALSE_WORDS = {"false", "no", "n", "f", "0"}
+INFINITE = "not a finite number"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,9 @@ def _read_category(feature: Feature, cells: Sequence[Any] | NDArray[Any], link: 
 
 
 def _read_numbers(feature: Feature, cells: Sequence[Any] | NDArray[Any], link: Link) -> codec.Floats:
+    """Cells that are no numbers and numbers that are infinite are raised together."""
     is_datetime = feature.kind == "datetime"
+    problems: list[CellProblem] = []
     if isinstance(cells, np.ndarray) and cells.dtype.kind in "fiu" and not is_datetime:
         numbers = cells.astype(np.float64)
     elif isinstance(cells, np.ndarray) and cells.dtype.kind == "M" and is_datetime:
@@ -70,23 +73,25 @@ def _read_numbers(feature: Feature, cells: Sequence[Any] | NDArray[Any], link: L
         try:
             numbers = np.asarray(cells, dtype=np.float64)
         except OverflowError:
-            numbers = _read_one_by_one(feature, cells, link)
+            numbers, problems = _read_one_by_one(feature, cells, link)
     else:
-        numbers = _read_one_by_one(feature, cells, link)
+        numbers, problems = _read_one_by_one(feature, cells, link)
     for code in link.missing:
         number = _as_number(code)
         if number is not None and not is_datetime:
             numbers = np.where(numbers == number, np.nan, numbers)
-    infinite = np.flatnonzero(np.isinf(numbers))
-    if len(infinite):
-        raise CellError([CellProblem(int(row), link.column, "not a finite number") for row in infinite])
+    problems += [CellProblem(int(row), link.column, INFINITE) for row in np.flatnonzero(np.isinf(numbers))]
+    if problems:
+        raise CellError(sorted(problems, key=lambda problem: problem.row or 0))
     return numbers
 
 
-def _read_one_by_one(feature: Feature, cells: Sequence[Any] | NDArray[Any], link: Link) -> codec.Floats:
-    """The slow path: datetimes, and columns in which some cell is at fault."""
+def _read_one_by_one(
+    feature: Feature, cells: Sequence[Any] | NDArray[Any], link: Link
+) -> tuple[codec.Floats, list[CellProblem]]:
+    """The slow path: datetimes, and columns in which some cell is at fault (it then is NaN)."""
     numbers = np.full(len(cells), np.nan)
-    problems = []
+    problems: list[CellProblem] = []
     for row, cell in enumerate(cells):
         if cell is None or (isinstance(cell, str) and _is_blank(cell, feature, link)):
             continue
@@ -94,9 +99,7 @@ def _read_one_by_one(feature: Feature, cells: Sequence[Any] | NDArray[Any], link
             numbers[row] = _seconds(cell) if feature.kind == "datetime" else _number(cell)
         except (ValueError, TypeError, OverflowError) as error:
             problems.append(CellProblem(row, link.column, str(error)))
-    if problems:
-        raise CellError(problems)
-    return numbers
+    return numbers, problems
 
 
 def _is_blank(cell: str, feature: Feature, link: Link) -> bool:
@@ -112,7 +115,7 @@ def _number(cell: Any) -> float:
     try:
         return float(cell)
     except OverflowError:
-        raise ValueError("not a finite number") from None
+        raise ValueError(INFINITE) from None
 
 
 def _seconds(cell: Any) -> float:
@@ -168,7 +171,7 @@ def _word(cell: Any) -> str | None:
     if not isinstance(cell, float | np.floating):
         raise TypeError(f"expected a string, a number or null, got {_show(cell)}")
     if math.isinf(cell):
-        raise ValueError("not a finite number")
+        raise ValueError(INFINITE)
     return None if math.isnan(cell) else codec.word_of(float(cell))
 
 

@@ -47,11 +47,11 @@ class CellProblem:
 
 
 class CellError(TabglotError):
-    """Cells sent to a fitted model do not fit its features."""
+    """Cells sent to a fitted model do not fit its features. ``advice`` is said once, after all problems."""
 
-    def __init__(self, problems: Sequence[CellProblem]) -> None:
+    def __init__(self, problems: Sequence[CellProblem], advice: str = "") -> None:
         self.problems = tuple(problems)
-        super().__init__(list_some([_say(problem) for problem in problems]))
+        super().__init__(list_some([_say(problem) for problem in problems]) + advice)
 
 
 def _say(problem: CellProblem) -> str:

@@ -145,8 +145,10 @@ def tell_strangers(names: Sequence[str], known: Mapping[str, object]) -> list[tu
 
 
 def nearest(name: str, known: Mapping[str, object]) -> str:
-    """The end of a message about an unknown name: the nearest known one, or some of them."""
-    near = get_close_matches(name, list(known), n=1, cutoff=0.5)
+    """The end of a message about an unknown name: the nearest known one (best of all: the same but for case), or some
+    of them.
+    """
     low = {other.lower(): other for other in known}
+    near = [low[name.lower()]] if name.lower() in low else get_close_matches(name, list(known), n=1, cutoff=0.5)
     near = near or [low[match] for match in get_close_matches(name.lower(), list(low), n=1, cutoff=0.5)]
     return f"; did you mean {near[0]!r}?" if near else f"; known are {list_some([repr(n) for n in known], ', ')}"

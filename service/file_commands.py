@@ -68,7 +68,7 @@ def _make_ask(args: argparse.Namespace, settings: Settings) -> FileAsk:
     predictor, links = _open(args, settings)
     return FileAsk(
         predictor, links, args.table, tuple(name.strip() for name in columns.split(",")) if columns else None,
-        args.unknown, interval,
+        args.unknown, interval, to_ignore="--unknown ignore",
     )  # fmt: skip
 
 

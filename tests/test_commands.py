@@ -106,6 +106,16 @@ def test_mistakes_get_one_sentence_and_leave_nothing_behind(tmp_path, table, sma
     assert table.read_text() == TEXT
 
 
+def test_a_column_nobody_knows_is_told_with_the_way_to_pass_over_it(tmp_path, small_bundle):
+    (tmp_path / "in.csv").write_text("weight,colour\n3504,red\n")
+    told = run_service(tmp_path, "impute", "in.csv", "out.csv", "--bundle", str(small_bundle))
+    assert told.returncode == 2
+    assert "column 'colour': there is no such column" in told.stderr
+    assert "(--unknown ignore passes over columns nobody knows)" in told.stderr
+    more = ("--unknown", "ignore", "--bundle", str(small_bundle))
+    assert run_service(tmp_path, "impute", "in.csv", "out.csv", *more).returncode == 0
+
+
 def test_without_a_model_it_says_how_to_get_one(tmp_path, table):
     told = run_service(tmp_path, "impute", "in.csv", "out.csv")
     assert told.returncode == 2

@@ -184,6 +184,29 @@ def test_a_bad_number_in_the_third_piece_is_named_by_its_row_in_the_file(predict
     assert "not a finite number" in str(caught.value)
 
 
+def test_all_faults_of_a_column_are_told_together(predictor, tmp_path):
+    """Else each run would find the next: words first, and what is infinite once those were mended."""
+    with pytest.raises(CellError) as caught:
+        fill_text(predictor, tmp_path, "mpg,weight\nnot,1\ninf,2\n18,1e999\nTRUE,heavy\n-Infinity,3\n")
+    infinite = "not a finite number"
+    assert [(p.row, p.column, p.message) for p in caught.value.problems] == [
+        (0, "mpg", "expected a number, got 'not'"),
+        (1, "mpg", infinite),
+        (2, "weight", infinite),
+        (3, "mpg", "expected a number, got 'TRUE'"),
+        (3, "weight", "expected a number, got 'heavy'"),
+        (4, "mpg", infinite),
+    ]
+
+
+def test_a_file_without_a_header_is_asked_for_one_once(predictor, tmp_path):
+    with pytest.raises(CellError) as caught:
+        fill_text(predictor, tmp_path, "18,3504,70\n19,2000,71\n")
+    assert len(caught.value.problems) == 3
+    assert str(caught.value).count("is the first line of the file a header?") == 1
+    assert str(caught.value).count("unknown=ignore passes over columns nobody knows") == 1
+
+
 def test_a_header_without_rows_is_a_file_without_rows(predictor, tmp_path):
     for text in ("mpg,weight", "mpg,weight\r\n", "mpg,weight\n\n"):
         report, out = fill_text(predictor, tmp_path, text, columns=("mpg", "origin"))

@@ -10,6 +10,7 @@ import pytest
 from model import codec
 from model.cells import read_cells
 from model.errors import AskError, CellError
+from model.requests import nearest
 from model.runtime import Predictor
 from model.schema import Feature, Link
 
@@ -139,6 +140,21 @@ def test_impute_fills_a_tables_absent_columns_or_those_asked_for(predictor):
     some = predictor.impute({"wt": [2.62]}, table="mtcars", which=["hp"])
     assert list(some.rows) == ["hp"]
     assert predictor.impute({"weight": [2000]}).rows == {}
+
+
+def test_a_name_that_is_another_but_for_case_is_the_nearest():
+    known = dict.fromkeys(["W.Hnd", "NW.Hnd", "Age"])
+    assert nearest("nw.hnd", known) == "; did you mean 'NW.Hnd'?"
+    assert nearest("NW.Hndd", known) == "; did you mean 'NW.Hnd'?"
+    assert nearest("AGE", known) == "; did you mean 'Age'?"
+    assert nearest("zzz", known) == "; known are 'W.Hnd', 'NW.Hnd', 'Age'"
+
+
+def test_words_and_infinite_numbers_in_one_column_are_refused_together(predictor):
+    with pytest.raises(CellError) as caught:
+        predictor.predict({"weight": [3504, math.inf, "heavy", True]}, "mpg")
+    assert [problem.row for problem in caught.value.problems] == [1, 2, 3]
+    assert "row 1, column 'weight': not a finite number" in str(caught.value)
 
 
 def test_an_unknown_column_is_refused_with_the_nearest_name_or_ignored(predictor):

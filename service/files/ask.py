@@ -16,6 +16,7 @@ Format = Literal["csv", "parquet", "arrow"]
 class FileAsk:
     """``links`` says what the file's column names mean; ``columns`` which to fill (default: all of the
     table's, or, without a table, those of the file that are known). Unless ``append``, none is added to the file.
+    ``to_ignore`` is how the caller asks to pass over columns nobody knows.
     """
 
     predictor: Predictor
@@ -26,6 +27,7 @@ class FileAsk:
     interval: float | None = None
     most_rows: int | None = None
     append: bool = True
+    to_ignore: str = "unknown=ignore"
 
 
 @dataclass(frozen=True)
@@ -101,5 +103,6 @@ def _meet_unknown(ask: FileAsk, strangers: list[str], names: Sequence[str]) -> t
     said = dict(tell_strangers(strangers, ask.links))
     if strangers and ask.unknown == "refuse":
         hint = "; is the first line of the file a header?" if len(strangers) == len(names) else ""
-        raise CellError([CellProblem(None, name, message + hint) for name, message in said.items()])
+        way_out = f" ({ask.to_ignore} passes over columns nobody knows)"
+        raise CellError([CellProblem(None, name, message) for name, message in said.items()], hint + way_out)
     return tuple(f"column {name!r} ignored: {message}" for name, message in said.items())

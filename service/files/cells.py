@@ -51,8 +51,14 @@ def read_column(cells: pa.Array, feature: Feature, link: Link, spelt: bool) -> C
         # The range of a datetime is that of its seconds.
         reading = read_cells(replace(feature, kind="numeric"), seconds, replace(link, missing=()))
         return Column(moments, beyond=np.flatnonzero(reading.beyond))
-    numbers = _read_numbers(cells, link, spelt)
-    return Column(numbers, beyond=np.flatnonzero(read_cells(feature, numbers, link).beyond))
+    numbers, problems = _read_numbers(cells, link, spelt)
+    try:
+        reading = read_cells(feature, numbers, link)
+    except CellError as error:  # some are infinite
+        raise CellError([*problems, *error.problems]) from None
+    if problems:
+        raise CellError(problems)
+    return Column(numbers, beyond=np.flatnonzero(reading.beyond))
 
 
 def is_text(kind: pa.DataType) -> bool:
@@ -66,29 +72,33 @@ def blank(cells: pa.Array, link: Link) -> pa.Array:
     return pc.if_else(pc.is_in(cells, value_set=pa.array([*ALWAYS_MISSING, *link.missing])), None, cells)
 
 
-def _read_numbers(cells: pa.Array, link: Link, spelt: bool) -> NDArray[np.float64]:
+def _read_numbers(cells: pa.Array, link: Link, spelt: bool) -> tuple[NDArray[np.float64], Sequence[CellProblem]]:
+    """Numbers, NaN where text is none, and what is wrong with that text."""
     kind = cells.type
     if is_text(kind):
         if not spelt and cells.null_count < len(cells):
             raise _faults(cells, cells.is_valid(), link, "expected a number, got {}, which is text")
-        return _to_numpy(_parse_numbers(cells, link))
+        parsed, problems = _parse_numbers(cells, link)
+        return _to_numpy(parsed), problems
     if pa.types.is_duration(kind):
         micros = cells.cast(pa.duration("us"), safe=False).cast(pa.int64())
-        return _to_numpy(pc.divide(micros.cast(pa.float64(), safe=False), 1e6))
+        return _to_numpy(pc.divide(micros.cast(pa.float64(), safe=False), 1e6)), ()
     if pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_decimal(kind) or pa.types.is_null(kind):
-        return _to_numpy(cells.cast(pa.float64(), safe=False))
+        return _to_numpy(cells.cast(pa.float64(), safe=False)), ()
     raise _faults(cells, cells.is_valid(), link, f"expected a number, got {{}}, which is {kind}")
 
 
-def _parse_numbers(cells: pa.Array, link: Link) -> pa.Array:
+def _parse_numbers(cells: pa.Array, link: Link) -> tuple[pa.Array, Sequence[CellProblem]]:
     try:
-        return cells.cast(pa.float64())
+        return cells.cast(pa.float64()), ()
     except pa.ArrowInvalid:
         number = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$|^[+-]?(?i:inf|infinity|nan)$"
         wrong = pc.invert(pc.match_substring_regex(cells, number))
-        if not pc.any(wrong).as_py():  # some form that Arrow does not know
-            return pa.array([None if cell is None else float(cell) for cell in cells.to_pylist()])
-        raise _faults(cells, wrong, link, "expected a number, got {}") from None
+    if pc.any(wrong).as_py():
+        problems = _faults(cells, wrong, link, "expected a number, got {}").problems
+        return _parse_numbers(pc.if_else(wrong, None, cells), link)[0], problems
+    # Some form that Arrow does not know.
+    return pa.array([None if cell is None else float(cell) for cell in cells.to_pylist()], pa.float64()), ()
 
 
 def _read_moments(cells: pa.Array, link: Link) -> NDArray[np.datetime64]:
