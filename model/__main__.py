@@ -1,11 +1,11 @@
 """Ask a bundle on the command line: python -m model BUNDLE TARGET [COLUMN=VALUE ...]."""
 
-import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from model.answers import Prediction
+from model.command_line import Parser
 from model.errors import AskError, TabglotError
 from model.runtime import Predictor
 from model.schema import Feature
@@ -13,7 +13,7 @@ from model.schema import Feature
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Answer one question; 0 done, 2 the caller's mistake."""
-    parser = argparse.ArgumentParser(prog="python -m model", description=__doc__)
+    parser = Parser(prog="python -m model", description=__doc__)
     parser.add_argument("bundle", type=Path, help="a bundle directory")
     parser.add_argument("target", help="the column to predict")
     parser.add_argument("cells", nargs="*", default=[], metavar="COLUMN=VALUE", help="what is known of the row")

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
+from model.command_line import Parser
 from model.errors import TabglotError
 from service.logs import set_up_logs
 from service.settings import Settings
@@ -40,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parser(command: str) -> argparse.ArgumentParser:
     program = "python -m service" if command == "serve" else f"python -m service {command}"
-    parser = argparse.ArgumentParser(prog=program, description=ABOUT[command], epilog=EPILOG.get(command))
+    parser = Parser(prog=program, description=ABOUT[command], epilog=EPILOG.get(command))
     parser.add_argument("--registry", metavar="URL", help="sqlite:///FILE or postgresql://...")
     parser.add_argument("--store", type=Path, metavar="DIR", help="where published bundles are kept")
     if command == "serve":

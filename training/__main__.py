@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from model.command_line import Parser
 from model.errors import TabglotError
 
 Command = Callable[[argparse.Namespace], None]
@@ -29,7 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m training", description=__doc__)
+    parser = Parser(prog="python -m training", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     fit = commands.add_parser("fit", help="fit one model on several tables and write its bundle")
     fit.add_argument("tables", nargs="+", type=Path, metavar="TABLE", help="CSV or Parquet files, or one family.toml")
