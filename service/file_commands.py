@@ -132,6 +132,7 @@ def _audit(args: argparse.Namespace, read_as: Format, aside: Path, ask: FileAsk,
     from service.files.work import read_columns
 
     suspects: list[tuple[float, list[Any]]] = []
+    warnings: tuple[str, ...] = ()
     n_rows = 0
     for piece in read_columns(args.source, read_as, ask):
         found, _ = audit(
@@ -145,10 +146,9 @@ def _audit(args: argparse.Namespace, read_as: Format, aside: Path, ask: FileAsk,
                 suspect.expected.values[0], low, high, _reasons(suspect.expected.experts),
             ]  # fmt: skip
             suspects.append((suspect.surprise, line))
-        if n_rows == 0:
-            _warn(piece.warnings, progress)
-        n_rows += piece.n_rows
+        n_rows, warnings = n_rows + piece.n_rows, (*piece.warnings, *piece.remarks)
         progress.update(piece.done, f"{n_rows:,} rows")
+    _warn(warnings, progress)
     suspects.sort(key=lambda item: -item[0])
     _write_lines([line for _, line in suspects], aside, _format_of(args.sink))
     return f"{n_rows:,} row{'s' * (n_rows != 1)}, {len(suspects):,} suspicious cell{'s' * (len(suspects) != 1)}"

@@ -79,6 +79,20 @@ def test_audit_lists_suspicious_cells_most_surprising_first(tmp_path, table, sma
     assert re.search(r"\w+ [+-]", cells[0]["reasons"])
 
 
+def test_audit_warns_of_what_it_could_not_take_as_it_is_by_rows_of_the_file(tmp_path, small_bundle):
+    rows = ["3504,red,1"] * 16_384 + ["99999,red,1", "2100,red,Mars"]  # two pieces
+    (tmp_path / "in.csv").write_text("\n".join(["weight,colour,origin", *rows]) + "\n")
+    given = ("--bundle", str(small_bundle), "--unknown", "ignore")
+    told = run_service(tmp_path, "audit", "in.csv", "out.csv", *given)
+    assert told.returncode == 0, told.stderr
+    assert told.stderr.count("warning: ") == 3
+    assert "warning: column 'colour' ignored: there is no such column" in told.stderr
+    assert re.search(r"warning: column 'weight': outside the fitted range .*, clamped, in 1 row: 16384\n", told.stderr)
+    assert "column 'origin': categories never seen, read as missing, in 1 row: 16385\n" in told.stderr
+    quiet = run_service(tmp_path, "audit", "in.csv", "out2.csv", *given, "--quiet")
+    assert quiet.stderr == ""
+
+
 def test_nothing_suspicious_is_an_empty_table(tmp_path, table, small_bundle):
     told = run_service(tmp_path, "audit", "in.csv", "out.csv", "--bundle", str(small_bundle), "--surprise", "99")
     assert told.returncode == 0, told.stderr

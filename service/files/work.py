@@ -33,7 +33,7 @@ Answerer = Callable[[dict[str, Column], int], Answers]
 @dataclass(frozen=True, slots=True)
 class FilePiece:
     """Some rows of a file as the Predictor takes them; ``done`` is the share of the file read by then, and
-    ``warnings`` is what is to be said of the whole file.
+    ``warnings`` is what is to be said of the whole file, ``remarks`` of the cells read so far.
     """
 
     first_row: int
@@ -41,6 +41,7 @@ class FilePiece:
     columns: Columns
     done: float
     warnings: tuple[str, ...]
+    remarks: tuple[str, ...]
 
 
 def impute_file(
@@ -116,8 +117,10 @@ def read_columns(source: Path, read_as: Format, ask: FileAsk, *, sizes: Sizes = 
     """The known columns of a file, piece by piece; faults name rows of the whole file."""
     with closing(open_source(source, read_as, sizes)) as opened:
         plan = plan_read(ask, opened.names)
-        for piece, columns in Course(opened, plan, ask.most_rows).read():
-            yield FilePiece(piece.first_row, piece.n_rows, _cells_of(columns), piece.done, plan.warnings)
+        course = Course(opened, plan, ask.most_rows)
+        for piece, columns in course.read():
+            cells, remarks = _cells_of(columns), course.notes.say()
+            yield FilePiece(piece.first_row, piece.n_rows, cells, piece.done, plan.warnings, remarks)
 
 
 def _cells_of(columns: dict[str, Column]) -> dict[str, Sequence[Any] | NDArray[Any]]:
