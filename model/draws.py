@@ -33,7 +33,7 @@ def draw_copies(
     columns: Columns,
     *,
     n_draws: int,
-    seed: int = 0,
+    seed: int | Sequence[int] = 0,
     table: str | None = None,
     links: Mapping[str, Link] | None = None,
     which: Sequence[str] | None = None,

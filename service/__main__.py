@@ -75,6 +75,17 @@ def _add_file_options(parser: argparse.ArgumentParser, command: str) -> None:
     parser.add_argument("--quiet", action="store_true", help="print nothing but errors")
     if command == "impute":
         parser.add_argument("--columns", metavar="A,B", help="which columns to fill; default: all")
+        more = parser.add_mutually_exclusive_group()
+        more.add_argument(
+            "--interval",
+            type=float,
+            metavar="SHARE",
+            help="such as 0.9: add COLUMN_low and COLUMN_high, or _probability",
+        )
+        more.add_argument("--draws", type=_count, metavar="M", help="write M drawn copies below each other, by number")
+        parser.add_argument(
+            "--seed", type=_natural, metavar="N", help="of the draws; the same gives the same; default 0"
+        )
     elif command == "predict":
         parser.add_argument("--target", required=True, metavar="COLUMN", help="the column to predict")
         parser.add_argument("--interval", type=float, default=0.9, help="what COLUMN_low to COLUMN_high shall hold")
@@ -82,6 +93,16 @@ def _add_file_options(parser: argparse.ArgumentParser, command: str) -> None:
         parser.add_argument(
             "--surprise", type=float, default=3.0, help="list cells so surprising; default 3, at most 1 in 20"
         )
+
+
+def _natural(text: str, least: int = 0) -> int:
+    if not text.isdecimal() or not least <= int(text) < 2**31:
+        raise argparse.ArgumentTypeError(f"expected a whole number from {least} to {2**31 - 1}, got {text!r}")
+    return int(text)
+
+
+def _count(text: str) -> int:
+    return _natural(text, least=1)
 
 
 ABOUT = {

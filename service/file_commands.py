@@ -5,6 +5,7 @@ import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,8 @@ MOST_REASONS = 3
 
 def run(command: str, args: argparse.Namespace, settings: Settings) -> int:
     """Do one of the three; says what it made and where."""
+    if getattr(args, "seed", None) is not None and args.draws is None:
+        raise AskError("--seed is the seed of draws: give --draws M too, or leave it out")
     if args.engine != "local":
         raise AskError(f"--engine {args.engine} is not there yet; leave it out to compute here")
     read_as, write_as = _format_of(args.source), _format_of(args.sink)
@@ -48,7 +51,8 @@ def run(command: str, args: argparse.Namespace, settings: Settings) -> int:
         if command == "audit":
             said = _audit(args, read_as, aside, ask, progress)
         else:
-            said = _fill(args, (read_as, write_as), aside, ask, progress)
+            work = _predict if command == "predict" else _impute
+            said = work(args, (read_as, write_as), aside, ask, progress)
     progress.close()
     if not args.quiet:
         print(f"{said} in {args.sink}")
@@ -106,20 +110,31 @@ def _aside(sink: Path) -> Iterator[Path]:
         aside.unlink(missing_ok=True)
 
 
-def _fill(
+def _predict(
     args: argparse.Namespace, formats: tuple[Format, Format], aside: Path, ask: FileAsk, progress: Progress
 ) -> str:
-    from service.files.work import impute_file, predict_file
+    from service.files.work import predict_file
 
     read_as, write_as = formats
-    if hasattr(args, "target"):
-        report = predict_file(args.source, read_as, aside, write_as, ask, target=args.target, progress=progress.update)
-        _warn(report.warnings, progress)
-        return f"{report.rows:,} rows with {args.target}_predicted"
-    report = impute_file(args.source, read_as, aside, write_as, ask, progress=progress.update)
+    report = predict_file(args.source, read_as, aside, write_as, ask, target=args.target, progress=progress.update)
+    _warn(report.warnings, progress)
+    return f"{report.rows:,} rows with {args.target}_predicted"
+
+
+def _impute(
+    args: argparse.Namespace, formats: tuple[Format, Format], aside: Path, ask: FileAsk, progress: Progress
+) -> str:
+    from service.files.work import draw_file, impute_file
+
+    way, copies = impute_file, ""
+    if args.draws is not None:
+        way = partial(draw_file, n_draws=args.draws, seed=args.seed or 0)
+        copies = f", each drawn {args.draws:,} time{'s' * (args.draws != 1)},"
+    read_as, write_as = formats
+    report = way(args.source, read_as, aside, write_as, ask, progress=progress.update)
     _warn(report.warnings, progress)
     columns = ", ".join(f"{name} {count:,}" for name, count in report.columns.items() if count)
-    return f"{report.rows:,} rows, {report.filled:,} cells filled{f' ({columns})' if columns else ''}"
+    return f"{report.rows:,} rows, {report.filled:,} cells filled{f' ({columns})' if columns else ''}{copies}"
 
 
 def _warn(warnings: Sequence[str], progress: Progress) -> None:

@@ -1,6 +1,6 @@
 """Write record batches to Parquet, an Arrow stream or CSV; every column keeps its type."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from service.files.ask import Format, Plan
 from service.files.cells import Column
 from service.files.course import Source
 from service.files.csv_source import CsvPiece, CsvSource
-from service.files.fills import PLAIN, Added, Answers, natural_type, put, to_array
+from service.files.fills import COPY, PLAIN, Added, Answers, natural_type, put, to_array
 from service.files.notes import Rows
 
 # Row groups stay as they were, but no more than this is held in memory for one.
@@ -27,10 +27,13 @@ MOST_HELD_BYTES = 64 << 20
 class ArrowSink:
     """Puts answers into the record batches of the source."""
 
-    def __init__(self, path: Path, write_as: Format, source: Source, plan: Plan, added: Added) -> None:
+    def __init__(
+        self, path: Path, write_as: Format, source: Source, plan: Plan, added: Added, *, numbered: bool = False
+    ) -> None:
         self._plan, self._added, self._write_as = plan, added, write_as
         self._n_own = len(source.names)
-        self._schema = _plan_schema(source, plan, added)
+        self._fields = _plan_schema(source, plan, added)
+        self._schema = self._fields.insert(0, pa.field(COPY, pa.int64())) if numbered else self._fields
         self._held: list[pa.RecordBatch] = []
         self._n_held = 0
         try:
@@ -42,9 +45,11 @@ class ArrowSink:
         """Returns, by column, the rows whose answers its type cannot hold: they stay as they were."""
         arrays: list[pa.Array] = []
         misfits: dict[str, Rows] = {}
-        for j, field in enumerate(self._schema):
+        if answers.copy is not None:
+            arrays.append(pa.array(np.full(piece.n_rows, answers.copy), pa.int64()))
+        for j, field in enumerate(self._fields):
             if j >= self._n_own:
-                arrays.append(self._added_cells(field, answers))
+                arrays.append(self._added_cells(field, answers, piece.n_rows))
                 continue
             cells = _own_cells(piece, j, field.type, answers.columns.get(field.name))
             if field.name in answers.filled:
@@ -63,8 +68,14 @@ class ArrowSink:
         fits = new.is_valid().to_numpy(zero_copy_only=False)
         return put(cells, rows[fits], new.filter(pa.array(fits))), rows[~fits]
 
-    def _added_cells(self, field: pa.Field, answers: Answers) -> pa.Array:
-        feature, values = self._added[field.name], answers.added[field.name]
+    def _added_cells(self, field: pa.Field, answers: Answers, n_rows: int) -> pa.Array:
+        if field.name in answers.added:
+            return self._as_array(field, answers.added[field.name])
+        rows, values = answers.rows_beside(field.name)
+        return put(pa.nulls(n_rows, field.type), rows, self._as_array(field, values))
+
+    def _as_array(self, field: pa.Field, values: Sequence[Any]) -> pa.Array:
+        feature = self._added[field.name]
         return pa.array(np.asarray(values), field.type) if feature is None else to_array(values, feature, field.type)
 
     def _put_out(self, batch: pa.RecordBatch, last: bool) -> None:

@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 from model.cells import show_word
 from model.errors import TableError
 from model.schema import Feature
-from service.files.cells import Column, is_text
+from service.files.cells import NOWHERE, Column, is_text
 from service.files.notes import Rows
 
 # Columns added at the end of a file and what they hold; None: probabilities.
 Added = Mapping[str, Feature | None]
+# The column, first of all, that numbers completed copies from 1.
+COPY = "draw"
 # How a file spells true and false.
 Spelling = tuple[str, str]
 PLAIN: Spelling = ("true", "false")
@@ -30,14 +32,21 @@ MOST_WHOLE = 1e15
 
 @dataclass(frozen=True)
 class Answers:
-    """What is to be written of one piece: cells ``filled`` by column (rows and values), and whole columns
-    ``added``. ``columns`` are those that were read; ``spellings`` how booleans are spelt in them.
+    """What is to be written of one piece: cells ``filled`` by column (rows and values), whole columns ``added``, and
+    added columns that have cells only ``beside`` those that were filled (rows and values). ``columns`` are those that
+    were read; ``spellings`` how booleans are spelt in them; ``copy`` is the number of a copy.
     """
 
     columns: Mapping[str, Column]
     filled: Mapping[str, tuple[Rows, Sequence[Any]]] = field(default_factory=dict)
     added: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    beside: Mapping[str, tuple[Rows, Sequence[Any]]] = field(default_factory=dict)
     spellings: Mapping[str, Spelling] = field(default_factory=dict)
+    copy: int | None = None
+
+    def rows_beside(self, name: str) -> tuple[Rows, Sequence[Any]]:
+        """Where a column that is beside another has cells in this piece, and which."""
+        return self.beside.get(name, (NOWHERE, ()))
 
 
 def learn_spelling(words: Sequence[Any]) -> Spelling | None:

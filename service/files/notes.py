@@ -31,6 +31,12 @@ class Notes:
         firsts = self.firsts.setdefault(key, [])
         firsts.extend(rows[: MOST_LISTED - len(firsts)].tolist())
 
+    def absorb(self, other: "Notes") -> None:
+        """Take over the remarks that only the other has: of copies of one file the first of a kind is enough."""
+        for key, count in other.counts.items():
+            if key not in self.counts:
+                self.counts[key], self.firsts[key] = count, other.firsts[key]
+
     def say(self) -> tuple[str, ...]:
         """One sentence for each column and kind of remark."""
         return tuple(self._sentence(column, remark) for column, remark in self.counts)
