@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from model.codec import tails
 from model.schema import Schema
-from model.straying import DRAWS, Ends, Straying, straying_of
+from model.straying import DRAWS, MIDDLE, Ends, Straying, straying_of
 
 Floats = NDArray[np.float64]
 # Rows are grouped by the share of the columns usually known beside a feature: below these, or above the last.
@@ -50,7 +50,7 @@ class Calibration:
         """Where each row's median and interval lie."""
         about_interval, about_median, _ = self.straying.about[feature].tolist()
         groups = self.group(feature, n_observed)
-        median = self.straying.quantiles(feature, groups, np.asarray([0.5])) if about_median else None
+        median = self.straying.strays[feature, groups, MIDDLE][:, None] if about_median else None
         if interval is None:
             return Ends(median=median)
         if about_interval:

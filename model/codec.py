@@ -24,6 +24,8 @@ Positions = NDArray[np.float32]
 N_BINS = 16
 LEAST_BINS = 6
 ROWS_PER_BIN = 40
+# A level that a distribution reaches but for this is reached: rounding must not choose between two atoms.
+ROUNDING = 1e-6
 # A feature needs a spread even where all its training rows agree.
 MIN_SPREAD = 1e-12
 MOST_SPREADS = 10.0
@@ -204,7 +206,7 @@ def read_quantiles(bins: Bins, probabilities: Floats, levels: Sequence[float] | 
     axis = axis_of(bins)
     heights = probabilities @ axis.to_heights
     wanted = np.asarray(levels)
-    at = np.minimum((heights[:, None, :] < wanted[..., None]).sum(axis=2), len(axis.points) - 1)  # (B, L)
+    at = np.minimum((heights[:, None, :] < wanted[..., None] - ROUNDING).sum(axis=2), len(axis.points) - 1)  # (B, L)
     before = np.maximum(at - 1, 0)
     rows = np.arange(len(heights))[:, None]
     low, high = heights[rows, before], heights[rows, at]
@@ -245,20 +247,9 @@ def read_quantile(bins: Bins, probabilities: Floats, level: float) -> Floats:
     return read_quantiles(bins, probabilities, [level])[:, 0]
 
 
-def read_interval(bins: Bins, probabilities: Floats, width: float) -> Floats:
-    """The central interval that holds ``width`` of each row's distribution, shape (B, 2)."""
-    return read_quantiles(bins, probabilities, tails(width))
-
-
 def tails(width: Any) -> tuple[Any, Any]:
     """The levels between which the central ``width`` of a distribution lies."""
     return (1.0 - width) / 2, (1.0 + width) / 2
-
-
-def read_mean(bins: Bins, probabilities: Floats) -> Floats:
-    """The mean of each row's distribution, shape (B,)."""
-    mean: Floats = probabilities @ axis_of(bins).knots
-    return mean
 
 
 def read_point(bins: Bins, point: Floats) -> Floats:

@@ -17,14 +17,15 @@ from numpy.typing import NDArray
 from model.answers import Prediction
 from model.calibration import Calibration
 from model.cells import show_word
-from model.codec import Axis, axis_of, tails, word_index
+from model.codec import ROUNDING, Axis, axis_of, tails, word_index
 from model.requests import Columns
 from model.schema import Feature, Link
-from model.straying import FAR, LEAST_SPREAD, moments_of, read_strays
+from model.straying import FAR, LEAST_SPREAD, MIDDLE, moments_of, read_strays
 
 # The pieces of a distribution that nobody will look at.
 NO_PIECES = np.empty((1, 0))
 NO_PIECES.flags.writeable = False
+NO_STRAYS = np.empty(0)
 # A cell and its column's link to a position; None: not a plain cell.
 Reader = Callable[[Any, Link], float | None]
 
@@ -175,14 +176,15 @@ class Readout:
             probability = max(mass)
             level = bins.values[mass.index(probability)]
         about_interval, about_median, _ = self.about
-        median = (
-            self._read_about(mass, value, n_observed, (0.5,))[0] if about_median
-            else _quantile(self.points, heights, 0.5)
-        )  # fmt: skip
+        strays = self._find_strays(n_observed) if about_interval or about_median else NO_STRAYS
+        if about_median:
+            (median,) = self._read_about(mass, value, (strays.item(MIDDLE),))
+        else:
+            median = _quantile(self.points, heights, 0.5)
         ends = None
         if interval is not None:
             low, high = (
-                self._read_about(mass, value, n_observed, tails(interval)) if about_interval
+                self._read_about(mass, value, read_strays(strays, tails(interval)).tolist()) if about_interval
                 else self._read_central(heights, n_observed, interval)
             )  # fmt: skip
             if not is_level:
@@ -190,15 +192,19 @@ class Readout:
             ends = (self._show(low), self._show(high)) if self.link.scale > 0 else (self._show(high), self._show(low))
         return RowAnswer(self._show(level if is_level else value), pieces, probability, self._show(median), ends)
 
-    def _read_about(self, mass: list[float], value: float, n_observed: int, heights: tuple[float, ...]) -> list[float]:
-        """Where so many of those that are told like this lie, as ``straying.read_about`` has it."""
+    def _find_strays(self, n_observed: int) -> NDArray[np.float64]:
+        """How far those that are told like this stray, at all heights."""
         assert self.calibration is not None
         group = self.calibration.group_of_row(self.index, n_observed)
-        strays = self.calibration.straying.strays[self.index, group]
+        strays: NDArray[np.float64] = self.calibration.straying.strays[self.index, group]
+        return strays
+
+    def _read_about(self, mass: list[float], value: float, strays: Sequence[float]) -> list[float]:
+        """The values so far from what is expected, as ``straying.read_about`` has them."""
         spread, values = self._spread(mass), self.feature.knots.values
         return [
             self._near(value + spread * stray) if abs(stray) < FAR else values[0 if stray < 0.0 else -1]
-            for stray in read_strays(strays, heights).tolist()
+            for stray in strays
         ]
 
     def _read_central(self, heights: list[float], n_observed: int, interval: float) -> list[float]:
@@ -281,7 +287,7 @@ def _parts_below(axis: Axis, k: int) -> tuple[float, ...]:
 
 def _quantile(points: Sequence[float], heights: Sequence[float], level: float) -> float:
     """Where the distribution function reaches a level, as ``codec.read_quantiles`` has it."""
-    at = min(bisect_left(heights, level), len(points) - 1)
+    at = min(bisect_left(heights, level - ROUNDING), len(points) - 1)
     before = max(at - 1, 0)
     low, high = heights[before], heights[at]
     part = min(max((level - low) / (high - low), 0.0), 1.0) if high > low else 1.0

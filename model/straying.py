@@ -117,9 +117,10 @@ def read_ends(bins: Bins, probabilities: Floats, expected: Floats, ends: Ends) -
 
 def read_about(bins: Bins, probabilities: Floats, expected: Floats, strays: Floats) -> Floats:
     """The values so many spreads (B, L) of its distribution from what is expected of each row, within the range."""
-    spread = read_spread(bins, probabilities)
-    value = np.clip(expected[:, None] + spread[:, None] * strays, bins.values[0], bins.values[-1])
-    return np.where(np.abs(strays) < FAR, value, np.where(strays < 0.0, bins.values[0], bins.values[-1]))
+    is_told = np.abs(strays) < FAR
+    reach = read_spread(bins, probabilities)[:, None] * np.where(is_told, strays, 0.0)
+    value = np.clip(expected[:, None] + reach, bins.values[0], bins.values[-1])
+    return np.where(is_told, value, np.where(strays < 0.0, bins.values[0], bins.values[-1]))
 
 
 def stray_from(bins: Bins, probabilities: Floats, expected: Floats, values: Floats) -> Floats:

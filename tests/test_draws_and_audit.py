@@ -128,7 +128,15 @@ def test_a_number_beyond_all_that_was_seen_gets_no_credit_from_its_row():
 
 
 # A real car of the fitted table.
-CAR = {"mpg": 18, "cylinders": 8, "displacement": 307, "horsepower": 130, "weight": 3504, "acceleration": 12, "year": 70}
+CAR = {
+    "mpg": 18,
+    "cylinders": 8,
+    "displacement": 307,
+    "horsepower": 130,
+    "weight": 3504,
+    "acceleration": 12,
+    "year": 70,
+}
 
 
 @pytest.mark.parametrize(

@@ -132,6 +132,50 @@ def test_too_few_cells_do_not_decide():
     assert straying.about.tolist() == [[False, False, False]]
 
 
+def make_asked(truth: np.ndarray, expected: np.ndarray) -> tuple[Feature, Asked]:
+    """Cells of which the distribution tells what is usual, and no more."""
+    feature = make_number(truth)
+    return feature, ask_about(feature, truth, expected, np.tile(feature.shares, (len(truth), 1)))
+
+
+def test_few_cells_of_one_column_do_not_stray_as_little_as_the_many_of_another():
+    """A column that is seldom known was drawn as far out as those that follow from each other: five times too close."""
+    rng = np.random.default_rng(0)
+    sure, unsure = rng.normal(size=(2, 600))
+    told = [make_asked(sure, sure + 0.01 * rng.normal(size=600)), make_asked(unsure[:60], np.zeros(60))]
+    features = tuple(replace(feature, name=name) for name, (feature, _) in zip("ab", told, strict=True))
+    plain = plain_calibration(max(feature.n_values for feature in features))
+    two = replace(plain, parts=np.tile(plain.parts, (2, 1, 1)))
+    asked = {i: replace(cells, observed=rng.random(len(cells.truth))) for i, (_, cells) in enumerate(told)}
+    straying = fit_straying(asked, features, two)
+    assert straying.about.tolist() == [[True, True, True], [False, False, False]]
+
+
+def test_columns_that_lie_in_clusters_are_not_drawn_between_them():
+    rng = np.random.default_rng(0)
+    cluster = rng.integers(-1, 2, 600)
+    guess = np.where(rng.random(600) < 0.4, rng.integers(-1, 2, 600), cluster)  # what the rest of the row says
+    truth = 3.0 * cluster + 0.3 * rng.normal(size=600)
+    feature = make_number(truth)
+    each = np.stack([
+        codec.fit_shares(codec.encode_numbers(feature, truth[guess == one]), feature.n_values) for one in (-1, 0, 1)
+    ])  # fmt: skip
+    expected = np.asarray([truth[guess == one].mean() for one in (-1, 0, 1)])
+    asked = {0: ask_about(feature, truth, expected[guess + 1], each[guess + 1])}
+    straying = fit_straying(asked, (feature,), plain_calibration(feature.n_values))
+    assert straying.about.tolist() == [[False, False, False]]
+
+
+def test_a_value_that_many_of_few_rows_share_is_one_that_the_distribution_knows():
+    """Few rows have few knots, and what a tenth of them share is no atom there."""
+    rng = np.random.default_rng(0)
+    truth = np.where(rng.random(200) < 0.1, 0.0, rng.normal(2.0, 1.0, 200))
+    feature, cells = make_asked(truth, truth + 0.01 * rng.normal(size=200))
+    assert not any(feature.knots.atoms)
+    straying = fit_straying({0: cells}, (feature,), plain_calibration(feature.n_values))
+    assert straying.about.tolist() == [[True, False, False]]
+
+
 def test_columns_whose_values_many_rows_share_are_drawn_as_they_are():
     rng = np.random.default_rng(0)
     truth = rng.integers(0, 5, 500).astype(float)

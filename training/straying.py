@@ -35,32 +35,42 @@ MOST_TOLD = 0.5 * FAR
 # Heights at which quantiles are compared: the ends of intervals, and what lies between.
 TAILS = (0.05, 0.1, 0.9, 0.95)
 MIDST = (0.25, 0.5, 0.75)
-# How far mean and median of a column may be apart, in its spreads, for it to be drawn about what is expected even where
+# How far mean and median of a column may be apart, in its spreads, for it to be drawn about what is expected also where
 # distributions come as near: they lean to what is usual, and copies would hide how columns hang together.
 MOST_SKEW = 0.12
+# As near: a loss so many times theirs at most. Of a column that lies in clusters they know where nothing ever is.
+MOST_LOSS = 1.02
+# A value that so large a share of rows has is one that the distribution knows; in few rows it may be no atom.
+MOST_SHARED = 1.0 / 16.0
 # Fewer rows than forty cannot tell beyond what a fortieth lies, where an interval of 95 % ends.
 FEWEST_CELLS = 40 * len(MOST_HIDDEN)
 
 
 def fit_straying(asked: dict[int, Asked], features: tuple[Feature, ...], plain: Calibration) -> Straying:
-    """Of numbers; ``plain``: the calibration as it is without."""
+    """Of numbers of which enough cells were left out; ``plain``: the calibration as it is without."""
     straying = no_straying(len(features), N_GROUPS)
+    asked = {index: cells for index, cells in asked.items() if len(cells.truth) >= FEWEST_CELLS}
     told = {index: _tell(features[index].knots, cells) for index, cells in asked.items()}
     strays = {index: stray_from(features[index].knots, *told[index], cells.truth) for index, cells in asked.items()}
-    untold = set()
     for index, group, own in by_group(strays, asked, FEWEST_CELLS):
-        if len(own) < FEWEST_CELLS:
-            untold.add(index)
-        else:
-            straying.strays[index, group] = conformal_strays(own, len(MOST_HIDDEN))
-    for index in asked.keys() - untold:
-        feature, cells = features[index], asked[index]
-        has_atoms = any(feature.knots.atoms)
-        is_nearer = _is_nearer(index, feature.knots, cells, told[index], straying=straying, plain=plain)
-        straying.about[index, INTERVALS] = is_nearer
-        straying.about[index, MEDIANS] = is_nearer and not has_atoms
-        straying.about[index, DRAWS] = not has_atoms and (is_nearer or not _is_skewed(feature))
+        straying.strays[index, group] = conformal_strays(own, len(MOST_HIDDEN))
+    for index, cells in asked.items():
+        feature, is_shared = features[index], _is_shared(features[index], cells.truth)
+        heights = np.asarray(TAILS if is_shared else TAILS + MIDST)
+        strayed = straying.quantiles(index, cells.groups, heights)
+        about, within = _compare(
+            feature.knots, cells, told[index], strays=strayed, parts=plain.parts[index], heights=heights
+        )
+        as_near = about <= MOST_LOSS * within and not _is_skewed(feature)
+        straying.about[index, INTERVALS] = about < within
+        straying.about[index, MEDIANS] = about < within and not is_shared
+        straying.about[index, DRAWS] = (about < within or as_near) and not is_shared
     return straying
+
+
+def _is_shared(feature: Feature, truth: Floats) -> bool:
+    """Whether many rows share a value."""
+    return any(feature.knots.atoms) or bool(np.unique(truth, return_counts=True)[1].max() > MOST_SHARED * len(truth))
 
 
 def _is_skewed(feature: Feature) -> bool:
@@ -91,25 +101,22 @@ def conformal_strays(own: Floats, times: int = 1) -> Floats:
     return np.asarray(np.maximum.accumulate(strays))
 
 
-def _is_nearer(
-    index: int, bins: Bins, cells: Asked, told: tuple[Floats, Floats], *, straying: Straying, plain: Calibration
-) -> bool:
-    """Whether quantiles about the expected value are nearer to the truth than those of distributions, by their mean
-    pinball loss: of an interval's ends that is its width, and of what it does not hold how far off that lies. Too few
-    cells cannot tell.
+def _compare(
+    bins: Bins, cells: Asked, told: tuple[Floats, Floats], *, strays: Floats, parts: Floats, heights: Floats
+) -> tuple[float, float]:
+    """How far quantiles about the expected value, at these ``strays`` (N, L), are from the truth, and how far those of
+    distributions in these ``parts`` (G, L) are, by their mean pinball loss: of an interval's ends that is its width,
+    and of what it does not hold how far off that lies.
     """
-    if len(cells.truth) < FEWEST_CELLS:
-        return False
-    heights = np.asarray(TAILS if any(bins.atoms) else TAILS + MIDST)
     mass, expected = told
-    about = read_about(bins, mass, expected, straying.quantiles(index, cells.groups, heights))
+    about = read_about(bins, mass, expected, strays)
     out = 2.0 * heights - 1.0
-    parts = np.stack([np.interp(np.abs(out), LEVELS, own) for own in plain.parts[index]])  # (G, L)
-    own = codec.read_quantiles(bins, mass, 0.5 + 0.5 * np.sign(out) * parts[cells.groups])
-    return _pinball(cells.truth, about, heights) < _pinball(cells.truth, own, heights)
+    central = np.stack([np.interp(np.abs(out), LEVELS, own) for own in parts])  # (G, L)
+    within = codec.read_quantiles(bins, mass, 0.5 + 0.5 * np.sign(out) * central[cells.groups])
+    first, second = (_pinball((cells.truth[:, None] - ends) / bins.spread, heights) for ends in (about, within))
+    return first, second
 
 
-def _pinball(truth: Floats, quantiles: Floats, heights: Floats) -> float:
-    """The mean loss of quantiles (N, L) at heights (L,)."""
-    above = truth[:, None] - quantiles
+def _pinball(above: Floats, heights: Floats) -> float:
+    """The mean loss of quantiles at heights (L,) that the truth lies so far ``above`` (N, L)."""
     return float(np.mean(np.maximum(heights * above, (heights - 1.0) * above)))
