@@ -12,8 +12,8 @@ pytest.importorskip("sklearn")
 from sklearn.metrics import roc_auc_score
 
 from tests.conftest import run_training
-from training.figures import Record
-from training.reproduce.overlap import SETTINGS, Figure, read_recorded, say_losses, show, summarize
+from training.figures import Record, say_losses
+from training.reproduce.overlap import SETTINGS, Figure, read_recorded, show, summarize
 from training.reproduce.overlap_cut import Piece, cut, hide_labels, only_labelled
 from training.reproduce.overlap_peers import probabilities
 from training.reproduce.overlap_tables import SOURCES, load_case

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,35 @@ def average(study: str, case: str, method: str, metric: str, values: Sequence[fl
     """The mean over seeds, with its standard error."""
     spread = float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else None
     return Record(study, case, method, metric, float(np.mean(values)), spread, len(values))
+
+
+def refuse_unread(what: str, given: Mapping[str, object], known_to: Mapping[str, Sequence[str]]) -> None:
+    """Refuse an option that the chosen comparison does not read; ``known_to``: who reads it."""
+    for option, those in known_to.items():
+        if given[option] and what not in those:
+            does = "does" if len(those) == 1 else "do"
+            raise ComparisonError(f"{what} does not have {option}; {' and '.join(those)} {does}")
+
+
+def run_and_write(work: Callable[[], list[Record]], json_file: Path | None) -> None:
+    """Do the work and write its figures; where they cannot be written is told before the work, which may take hours."""
+    if json_file is not None:
+        _check_place(json_file)
+    records = work()
+    if json_file is not None:
+        write_records(records, json_file)
+        print(f"wrote {len(records)} figures to {json_file}")
+
+
+def _check_place(file: Path) -> None:
+    if file.is_dir():
+        raise ComparisonError(f"--json {file}: it is a folder; name a file to write the figures to")
+    if not file.parent.is_dir():
+        raise ComparisonError(f"--json {file}: there is no folder {file.parent}; make it, or name a file elsewhere")
+    if not os.access(file.parent, os.W_OK):
+        raise ComparisonError(
+            f"--json {file}: nothing can be written to the folder {file.parent}; name a file elsewhere"
+        )
 
 
 def write_records(records: Sequence[Record], file: Path) -> None:
@@ -97,3 +126,16 @@ def format_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
     rule = ["-" * widths[0], *("-" * (w - 1) + ":" for w in widths[1:])]
     return "\n".join([line(head), line(rule), *map(line, rows)])
+
+
+def say_losses(rows: Mapping[str, Mapping[str, float]], ours: Collection[str] = ("ours",)) -> str:
+    """Of figures by row and method, more being better: where one that is not ours is better, which and by how much."""
+    losses = []
+    for name, row in rows.items():
+        peers = [method for method in row if method not in ours]
+        if not peers or "ours" not in row:
+            continue
+        best = max(peers, key=lambda method: row[method])
+        if row[best] > row["ours"]:
+            losses.append(f"{name} (by {row[best] - row['ours']:.3f} to {best.replace('_', ' ')})")
+    return f"Ours loses on {', '.join(losses)}." if losses else "Ours loses nowhere."

@@ -4,7 +4,16 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from training.figures import ComparisonError, Record, write_records
+from training.figures import ComparisonError, Record, refuse_unread, run_and_write
+
+# What only some of them read; the others say so.
+KNOWN_TO = {
+    "--only": ("bench impute",),
+    "--matched": ("bench impute",),
+    "--resume": ("bench impute", "bench match"),
+    "--data": ("bench match",),
+    "--bundle": ("bench serving",),
+}
 
 
 def run_bench(
@@ -19,8 +28,8 @@ def run_bench(
     only: Sequence[str] = (),
 ) -> None:
     """Run one comparison, print its table and, if asked, write its records."""
-    if what != "impute" and (matched or only):
-        raise ComparisonError(f"bench {what} has neither --matched nor --only; bench impute has")
+    given = {"--only": only, "--matched": matched, "--resume": resume, "--data": data, "--bundle": bundle}
+    refuse_unread(f"bench {what}", given, KNOWN_TO)
     if matched and quick:
         raise ComparisonError("--quick has tables of its own: leave out --matched, or --quick")
     from training.bench import audit, parallel, pooling, scale, serving, speed
@@ -37,7 +46,4 @@ def run_bench(
         "parallel": parallel.run,
         "serving": partial(serving.run, bundle=bundle),
     }
-    records = studies[what](quick)
-    if json_file is not None:
-        write_records(records, json_file)
-        print(f"wrote {len(records)} figures to {json_file}")
+    run_and_write(partial(studies[what], quick), json_file)

@@ -7,11 +7,12 @@ prints its own tables as Markdown, as BENCHMARKS.md shows them.
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 
 from model.errors import TabglotError
-from training.figures import Record, write_records
+from training.figures import Record, refuse_unread, run_and_write
 
 
 class StudyError(TabglotError):
@@ -47,33 +48,27 @@ class Options:
 
 # What only some studies know; the others say so.
 KNOWN_TO = {
-    "only": ("simulated", "auto-mpg", "overlap"),
-    "ledger": ("simulated", "overlap"),
-    "small_grids": ("simulated", "auto-mpg"),
+    "--only": ("simulated", "auto-mpg", "overlap"),
+    "--resume": ("simulated", "overlap"),
+    "--small-grids": ("simulated", "auto-mpg"),
 }
-FLAGS = {"only": "--only", "ledger": "--resume", "small_grids": "--small-grids"}
-
-
-def _check(study: str, options: Options) -> None:
-    for option, studies in KNOWN_TO.items():
-        if getattr(options, option) and study not in studies:
-            raise StudyError(f"{study} does not have {FLAGS[option]}; {' and '.join(studies)} do")
 
 
 def run_study(study: str, options: Options, json_file: Path | None) -> None:
     """Run one study, print its tables and, if asked, write its records."""
-    _check(study, options)
+    given = {"--only": options.only, "--resume": options.ledger, "--small-grids": options.small_grids}
+    refuse_unread(study, given, KNOWN_TO)
     # Threads that wait by spinning for long lose all they have once a neighbour wants the same cores.
     os.environ.setdefault("GOMP_SPINCOUNT", "10000")
-    module = f"training.reproduce.{study.replace('-', '_')}"
+    run_and_write(partial(_run, study, options), json_file)
+
+
+def _run(study: str, options: Options) -> list[Record]:
     try:
-        run: Callable[[Options], list[Record]] = import_module(module).run
-        records = run(options)
+        run: Callable[[Options], list[Record]] = import_module(f"training.reproduce.{study.replace('-', '_')}").run
+        return run(options)
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] in ("model", "training"):
             raise
         needed = f"{study} needs the package {error.name!r}: pip install 'tabglot[train,demo,repro]'"
         raise StudyError(needed) from error
-    if json_file is not None:
-        write_records(records, json_file)
-        print(f"wrote {len(records)} figures to {json_file}")

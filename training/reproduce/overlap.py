@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
 from model.progress import Progress
-from training.figures import Ledger, Record, average, format_table
+from training.figures import Ledger, Record, average, format_table, say_losses
 from training.frames import fit_frames
 from training.reproduce import Options
 from training.reproduce.ours import probability_of
@@ -37,6 +37,7 @@ QUICK_EPOCHS = 4.0
 FORMS = ("per_table", "union")
 # Ours without the rows whose label is hidden.
 LABELLED_ONLY = "ours_labelled"
+OURS = ("ours", LABELLED_ONLY)
 MEAN = "mean"
 
 
@@ -117,7 +118,7 @@ def measure(
         for seed in seeds:
             pieces = setting.cut(case, seed)
             for method in filter(setting.has, methods):
-                key = f"{setting.name}, {name}, {seed}, {method}, {epochs if is_ours(method) else ''}"
+                key = f"{setting.name}, {name}, {seed}, {method}, {epochs if method in OURS else ''}"
                 auroc, seconds = ledger.find(key, partial(_measure, method, pieces, case, seed, epochs))
                 yield Figure(name, seed, method, auroc, seconds)
             tell(f"{name}, {setting.name}, seed {seed}")
@@ -130,16 +131,12 @@ def _measure(method: str, pieces: list[Piece], case: Case, seed: int, epochs: fl
     return _score(pieces, answers, case), time.process_time() - started
 
 
-def is_ours(method: str) -> bool:
-    return method in ("ours", LABELLED_ONLY)
-
-
 def _ask(method: str, pieces: list[Piece], target: str, seed: int, epochs: float | None) -> list[NDArray[np.float64]]:
     """The probability of "yes" for the test rows of each piece."""
     if method != "ours":
         pieces = only_labelled(pieces, target)
     tests = [piece.test for piece in pieces]
-    if not is_ours(method):
+    if method not in OURS:
         return probabilities(method, [piece.train for piece in pieces], tests, target)
     frames = {f"piece{i}": piece.train for i, piece in enumerate(pieces)}
     predictor = fit_frames(frames, target=target, seed=seed, held_out=0.0, epochs=epochs)
@@ -198,7 +195,7 @@ def show(setting: Setting, records: Sequence[Record]) -> str:
     lines.append(["CPU seconds a fit", *(seconds.get(method, "-") for method in methods)])
     recorded = {r.method: f" (recorded, {r.seeds} seed(s))" for r in records if r.source == "recorded"}
     table = format_table(["table", *(m.replace("_", " ") + recorded.get(m, "") for m in methods)], lines)
-    return f"\nAUROC, {setting.name}, {records[0].seeds} seed(s)\n\n{table}\n\n{say_losses(rows)}"
+    return f"\nAUROC, {setting.name}, {records[0].seeds} seed(s)\n\n{table}\n\n{say_losses(rows, OURS)}"
 
 
 def _show_cell(value: float | None, best: float) -> str:
@@ -206,16 +203,3 @@ def _show_cell(value: float | None, best: float) -> str:
         return "-"
     text = f"{value:.3f}"
     return f"**{text}**" if text == f"{best:.3f}" else text
-
-
-def say_losses(rows: dict[str, dict[str, float]]) -> str:
-    """Where a peer is better than ours, which one and by how much."""
-    losses = []
-    for name, row in rows.items():
-        peers = [method for method in row if not is_ours(method)]
-        if not peers or "ours" not in row:
-            continue
-        best = max(peers, key=lambda method: row[method])
-        if row[best] > row["ours"]:
-            losses.append(f"{name} (by {row[best] - row['ours']:.3f} to {best.replace('_', ' ')})")
-    return f"Ours loses on {', '.join(losses)}." if losses else "Ours loses nowhere."
