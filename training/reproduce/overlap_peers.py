@@ -47,19 +47,19 @@ def _fit(model: str, train: pd.DataFrame, target: str) -> Ask:
 
 
 def _fit_lr(features: pd.DataFrame, labels: Labels) -> Ask:
-    words = _words(features)
+    words = list_words(features)
     numbers = [c for c in features.columns if c not in words]
     number_steps = make_pipeline(
         SimpleImputer(strategy="median", add_indicator=True, keep_empty_features=True), StandardScaler()
     )
     prepare = make_column_transformer((number_steps, numbers), (OneHotEncoder(handle_unknown="ignore"), words))
     model = make_pipeline(prepare, LogisticRegression(max_iter=5000))
-    model.fit(_fill_words(features, words), labels)
-    return lambda rows: _positive(model.predict_proba(_fill_words(rows, words)))
+    model.fit(fill_words(features, words), labels)
+    return lambda rows: _positive(model.predict_proba(fill_words(rows, words)))
 
 
 def _fit_hgb(features: pd.DataFrame, labels: Labels) -> Ask:
-    prepare = _as_categories(features)
+    prepare = as_categories(features)
     model = HistGradientBoostingClassifier(categorical_features="from_dtype", random_state=0)
     model.fit(prepare(features), labels)
     return lambda rows: _positive(model.predict_proba(prepare(rows)))
@@ -68,7 +68,7 @@ def _fit_hgb(features: pd.DataFrame, labels: Labels) -> Ask:
 def _fit_lightgbm(features: pd.DataFrame, labels: Labels) -> Ask:
     from lightgbm import LGBMClassifier
 
-    prepare = _as_categories(features)
+    prepare = as_categories(features)
     model = LGBMClassifier(n_jobs=1, verbose=-1, random_state=0)
     model.fit(prepare(features), labels)
     return lambda rows: _positive(model.predict_proba(prepare(rows)))
@@ -77,12 +77,12 @@ def _fit_lightgbm(features: pd.DataFrame, labels: Labels) -> Ask:
 def _fit_catboost(features: pd.DataFrame, labels: Labels) -> Ask:
     from catboost import CatBoostClassifier
 
-    words = _words(features)
+    words = list_words(features)
     model = CatBoostClassifier(
         cat_features=words, thread_count=1, random_seed=0, verbose=False, allow_writing_files=False
     )
-    model.fit(_fill_words(features, words), labels.astype(int))
-    return lambda rows: _positive(model.predict_proba(_fill_words(rows, words)))
+    model.fit(fill_words(features, words), labels.astype(int))
+    return lambda rows: _positive(model.predict_proba(fill_words(rows, words)))
 
 
 FITS: dict[str, Callable[[pd.DataFrame, Labels], Ask]] = {
@@ -93,26 +93,28 @@ FITS: dict[str, Callable[[pd.DataFrame, Labels], Ask]] = {
 }
 
 
-def _words(features: pd.DataFrame) -> list[str]:
+def list_words(features: pd.DataFrame) -> list[str]:
     """The columns that hold categories."""
     return [c for c in features.columns if not pd.api.types.is_numeric_dtype(features[c])]
 
 
-def _fill_words(rows: pd.DataFrame, words: Sequence[str]) -> pd.DataFrame:
+def fill_words(rows: pd.DataFrame, words: Sequence[str]) -> pd.DataFrame:
     """A level of its own for missing categories; numbers as floats, so that they may be missing."""
     return pd.DataFrame(
         {c: rows[c].astype(object).fillna(MISSING) if c in words else rows[c].astype(float) for c in rows.columns}
     )
 
 
-def _as_categories(features: pd.DataFrame) -> Callable[[pd.DataFrame], pd.DataFrame]:
+def as_categories(features: pd.DataFrame) -> Callable[[pd.DataFrame], pd.DataFrame]:
     """Categories as pandas has them, with the levels of the training rows; others become missing."""
-    levels = {c: sorted(features[c].dropna().unique()) for c in _words(features)}
+    levels = {c: sorted(features[c].dropna().unique()) for c in list_words(features)}
 
     def prepare(rows: pd.DataFrame) -> pd.DataFrame:
         return pd.DataFrame(
             {
-                c: pd.Categorical(rows[c], categories=levels[c]) if c in levels else rows[c].astype(float)
+                c: pd.Categorical(rows[c].where(rows[c].isin(levels[c])), categories=levels[c])
+                if c in levels
+                else rows[c].astype(float)
                 for c in rows.columns
             },
             index=rows.index,

@@ -16,8 +16,9 @@ from model.linear import LinearExpert
 from model.runtime import Predictor
 from model.schema import Kind
 from training.bench.impute.peers import Fitted, fit_peer
-from training.bench.impute.scoring import Figures, score, time_row
+from training.bench.impute.scoring import Figures, score
 from training.bench.impute.tables import Case, hide
+from training.bench.timing import time_row
 
 OURS = "ours"
 TABLE = "table"
@@ -35,7 +36,7 @@ def measure(method: str, case: Case, seed: int, *, quick: bool = False) -> Figur
     fit_seconds = time.process_time() - started
     nrmse, accuracy = score(case, fitted.fill(case.test))
     trusted = measure_trust(trust, case) if trust is not None else ()
-    return Figures(nrmse, accuracy, fit_seconds, time_row(fitted, case.test), *trusted)
+    return Figures(nrmse, accuracy, fit_seconds, time_row(fitted.ready, case.test), *trusted)
 
 
 def fit_ours(case: Case, seed: int, quick: bool) -> Predictor:

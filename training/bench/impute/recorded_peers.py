@@ -45,9 +45,9 @@ from training.bench.impute.scoring import (
     Figures,
     name_case,
     score,
-    time_row,
 )
 from training.bench.impute.tables import SOURCES, Case, cut_case
+from training.bench.timing import time_row
 from training.figures import Ledger, Record, average
 
 N_COMPLETIONS = 5
@@ -73,7 +73,7 @@ def measure_miceforest(case: Case, seed: int) -> Figures:
     copies = [kernel.complete_data(i).iloc[len(case.train) :].reset_index(drop=True) for i in range(N_COMPLETIONS)]
     filled = pd.DataFrame({c: _pool([copy[c] for copy in copies], is_word=c in words) for c in both.columns})
     fitted = Fitted(lambda _: filled, ready=lambda rows: partial(kernel.impute_new_data, rows.astype(words)))
-    return Figures(*score(case, filled), fit_seconds, time_row(fitted, case.test))
+    return Figures(*score(case, filled), fit_seconds, time_row(fitted.ready, case.test))
 
 
 def _stack(case: Case) -> pd.DataFrame:

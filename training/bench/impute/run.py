@@ -32,7 +32,8 @@ from training.bench.impute.scoring import (
     name_case,
 )
 from training.bench.impute.tables import QUICK, SOURCES, cut_case
-from training.figures import ComparisonError, Ledger, Record, average, format_table
+from training.bench.tasks import choose_methods
+from training.figures import Ledger, Record, average, format_table
 from training.parallel import n_cores, work_alone
 
 METHODS = (OURS, *PEERS)
@@ -50,7 +51,7 @@ def run(quick: bool, resume: Path | None = None, *, matched: bool = False, only:
     names = QUICK if quick else MATCHED if matched else tuple(SOURCES)
     seeds = range(1 if quick else N_SEEDS)
     patterns = PATTERNS[1:2] if quick else [p for p in PATTERNS if p[0] == "random" or not matched]
-    methods = _choose(QUICK_METHODS if quick else METHODS, only)
+    methods = choose_methods(QUICK_METHODS if quick else METHODS, only)
     tasks = [
         (name, pattern, rate, seed, method, quick)
         for pattern, rate in patterns
@@ -72,13 +73,6 @@ def run(quick: bool, resume: Path | None = None, *, matched: bool = False, only:
         print(_show(name_case(pattern, rate), some, names))
         records += some
     return records
-
-
-def _choose(methods: Sequence[str], only: Sequence[str]) -> list[str]:
-    unknown = [method for method in only if method not in methods]
-    if unknown:
-        raise ComparisonError(f"no method {', '.join(unknown)} here; there are {', '.join(methods)}")
-    return [method for method in methods if not only or method in only]
 
 
 def _run_all(tasks: Sequence[Task], ledger: Ledger, *, quick: bool) -> Iterator[tuple[Task, Figures]]:

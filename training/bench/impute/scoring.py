@@ -1,7 +1,5 @@
-"""How far off an imputer's numbers are, how often its words are right, how long it takes."""
+"""How far off an imputer's numbers are, how often its words are right."""
 
-import statistics
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -9,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from training.bench.impute.peers import Fitted
 from training.bench.impute.tables import Case
 
 STUDY = "impute"
@@ -20,9 +17,6 @@ N_SEEDS = 3
 RECORDED = Path(__file__).with_name("recorded.json")
 RECORDED_MATCHED = Path(__file__).with_name("recorded_matched.json")
 MEAN = "mean"
-N_SINGLE, N_BEFORE = 20, 5
-# Slow ones get so long, and fewer rows; the rows before them as long again.
-MOST_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,23 +62,3 @@ def score(case: Case, filled: pd.DataFrame) -> tuple[float, float]:
 def _mean(figures: Sequence[float]) -> float:
     """NaN where there are none: not every table has words, or holes in them."""
     return float(np.mean(figures)) if figures else float("nan")
-
-
-def time_row(fitted: Fitted, rows: pd.DataFrame) -> float:
-    """Milliseconds to fill one new row: the median over some rows, each filled for the first time, by a process that
-    has filled a few others before, as one that serves has.
-    """
-    for i in range(N_SINGLE, min(N_SINGLE + N_BEFORE, len(rows))):
-        if _time(fitted, rows, i) > MOST_SECONDS / N_BEFORE:
-            break
-    taken: list[float] = []
-    while len(taken) < min(N_SINGLE, len(rows)) and sum(taken) < MOST_SECONDS:
-        taken.append(_time(fitted, rows, len(taken)))
-    return 1e3 * statistics.median(taken)
-
-
-def _time(fitted: Fitted, rows: pd.DataFrame, i: int) -> float:
-    impute = fitted.ready(rows.iloc[i : i + 1].reset_index(drop=True))
-    started = time.perf_counter()
-    impute()
-    return time.perf_counter() - started

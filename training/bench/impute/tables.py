@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 Holes = NDArray[np.bool_]
 Chances = NDArray[np.float64]
+Rows = NDArray[np.int64]
 # Of larger tables so many rows are drawn: peers take minutes for more.
 MOST_ROWS = 2_000
 TEST_SHARE = 0.3
@@ -102,11 +103,9 @@ def make_case(name: str, seed: int, pattern: str, rate: float) -> Case:
 def cut_case(frame: pd.DataFrame, seed: int, pattern: str, rate: float) -> Case:
     """Split a table and make holes at a rate in both parts: ``pattern`` is "random" or "depending"."""
     rng = np.random.default_rng([seed, round(100 * rate), pattern == "depending"])
-    order = rng.permutation(len(frame))
-    n_test = round(TEST_SHARE * len(frame))
+    train, test = split_rows(len(frame), rng)
     holes, chances = HOLES[pattern](frame, rate, rng)
     seen = hide(frame, holes)
-    test, train = np.sort(order[:n_test]), np.sort(order[n_test:])
     known = frame.notna().to_numpy()[test]
     return Case(
         train=seen.iloc[train].reset_index(drop=True),
@@ -116,6 +115,13 @@ def cut_case(frame: pd.DataFrame, seed: int, pattern: str, rate: float) -> Case:
         more=(rng.random((N_MORE, *known.shape)) < chances[test]) & known,
         spread=frame.iloc[train].select_dtypes("number").std(),
     )
+
+
+def split_rows(n_rows: int, rng: np.random.Generator) -> tuple[Rows, Rows]:
+    """Rows to be fitted on and rows to be asked, in their order."""
+    order = rng.permutation(n_rows)
+    n_test = round(TEST_SHARE * n_rows)
+    return np.sort(order[n_test:]), np.sort(order[:n_test])
 
 
 def hide(frame: pd.DataFrame, holes: Holes) -> pd.DataFrame:

@@ -15,11 +15,11 @@ from training.bench.impute.tables import QUICK
 from training.bench.match import families, summary
 from training.bench.match.cut import APART, FORMS, RE_EXPRESSED, make_cut
 from training.bench.match.peers import PEERS
-from training.bench.match.pool import Work, run_tasks
 from training.bench.match.scoring import OURS, Method, score, score_signs
 from training.bench.match.summary import SHOWN_SHARED, name_case
 from training.bench.match.tables import NAMES, load
 from training.bench.match.valentine_peers import VALENTINE, list_missing
+from training.bench.tasks import Work, leave_out, run_tasks
 from training.figures import Ledger, Record
 
 N_SEEDS = 10
@@ -107,10 +107,7 @@ def _choose_methods(methods: Sequence[str], only: Sequence[str] | None) -> list[
     """Those asked for that can run here; of the others it is said why not."""
     asked = [method for method in methods if only is None or method in only]
     missing = list_missing() if set(asked) & set(VALENTINE) else {}
-    for method in asked:
-        if method in missing:
-            print(f"{method} is left out: it needs {missing[method]}")
-    return [method for method in asked if method not in missing]
+    return leave_out(asked, missing)
 
 
 def _find_method(name: str) -> Method:

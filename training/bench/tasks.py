@@ -1,15 +1,31 @@
 """Many tasks, some of whose figures are known from a run before."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 
 from model.progress import Progress
-from training.figures import Ledger
+from training.figures import ComparisonError, Ledger
 from training.parallel import n_cores, work_alone
 
 Task = tuple[str | int, ...]
 Work = Callable[[Task], list[float]]
+
+
+def choose_methods(methods: Sequence[str], only: Sequence[str]) -> list[str]:
+    """Those that were asked for; all of them if none was."""
+    unknown = [method for method in only if method not in methods]
+    if unknown:
+        raise ComparisonError(f"no method {', '.join(unknown)} here; there are {', '.join(methods)}")
+    return [method for method in methods if not only or method in only]
+
+
+def leave_out(methods: Sequence[str], missing: Mapping[str, str]) -> list[str]:
+    """Those that can run here; of the others it is said what they need."""
+    for method in methods:
+        if method in missing:
+            print(f"{method} is left out: it needs {missing[method]}")
+    return [method for method in methods if method not in missing]
 
 
 def run_tasks(tasks: Sequence[Task], work: Work, ledger: Ledger, *, quick: bool, what: str) -> dict[Task, list[float]]:
