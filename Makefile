@@ -29,6 +29,7 @@ check: $(VENV)/.dev
 	$(BIN)/lint-imports
 
 bench: $(VENV)/.repro
+	$(BIN)/python -m training bench predict
 	$(BIN)/python -m training bench impute
 	$(BIN)/python -m training bench impute --matched
 	$(BIN)/python -m training bench audit

@@ -147,7 +147,7 @@ def test_methods_can_be_chosen_and_an_unknown_one_is_named(capsys):
     assert main(["bench", "impute", "--quick", "--only", "knn,mode"]) == 2
     assert "no method knn, mode here" in capsys.readouterr().err
     assert main(["bench", "speed", "--only", "ours"]) == 2
-    assert "bench speed does not have --only; bench impute does" in capsys.readouterr().err
+    assert "bench speed does not have --only; bench impute and bench predict do" in capsys.readouterr().err
 
 
 def test_rounds_start_from_what_is_observed_and_never_touch_it():

@@ -10,6 +10,8 @@ from typing import Any
 from model.command_line import Parser
 from model.errors import TabglotError
 
+BENCHES = ("impute", "predict", "audit", "pooling", "match", "speed", "scale", "parallel", "serving")
+
 Command = Callable[[argparse.Namespace], None]
 
 
@@ -50,18 +52,21 @@ def _parser() -> argparse.ArgumentParser:
     demo.set_defaults(command=_demo)
     _add_place(commands)
     _add_extend(commands)
-    bench = commands.add_parser("bench", help="measure; needs the extras train, demo and dev")
-    bench.add_argument("what", choices=("impute", "audit", "pooling", "match", "speed", "scale", "parallel", "serving"))
+    bench = commands.add_parser("bench", help="measure; needs the extras train, demo, dev and repro")
+    bench.add_argument("what", choices=BENCHES)
     bench.add_argument("--json", type=Path, metavar="FILE", help="also write the figures as JSON")
     bench.add_argument("--quick", action="store_true", help="a small form, for trying it out")
     bench.add_argument(
         "--bundle", type=Path, metavar="DIR", help="serving: a bundle of the demo, else var/bundles/cars"
     )
-    bench.add_argument("--data", type=Path, metavar="DIR", help="match: also the families of tables in this folder")
+    bench.add_argument("--data", type=Path, metavar="DIR", help="predict, match: also the families of tables here")
     bench.add_argument(
-        "--resume", type=Path, metavar="FILE", help="impute, match: keep figures here, go on from what is there"
+        "--resume",
+        type=Path,
+        metavar="FILE",
+        help="impute, predict, match: keep figures here, go on from what is there",
     )
-    bench.add_argument("--only", type=_names, default=(), metavar="A,B", help="impute: some of the methods")
+    bench.add_argument("--only", type=_names, default=(), metavar="A,B", help="impute, predict: some methods")
     bench.add_argument(
         "--matched", action="store_true", help="impute: eight tables as hard as those a prototype was measured on"
     )

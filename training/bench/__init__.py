@@ -8,10 +8,10 @@ from training.figures import ComparisonError, Record, refuse_unread, run_and_wri
 
 # What only some of them read; the others say so.
 KNOWN_TO = {
-    "--only": ("bench impute",),
+    "--only": ("bench impute", "bench predict"),
     "--matched": ("bench impute",),
-    "--resume": ("bench impute", "bench match"),
-    "--data": ("bench match",),
+    "--resume": ("bench impute", "bench predict", "bench match"),
+    "--data": ("bench predict", "bench match"),
     "--bundle": ("bench serving",),
 }
 
@@ -35,9 +35,11 @@ def run_bench(
     from training.bench import audit, parallel, pooling, scale, serving, speed
     from training.bench.impute import run as impute
     from training.bench.match import run as match
+    from training.bench.predict import run as predict
 
     studies: dict[str, Callable[[bool], list[Record]]] = {
         "impute": partial(impute.run, resume=resume, matched=matched, only=only),
+        "predict": partial(predict.run, resume=resume, data=data, only=only),
         "audit": audit.run,
         "pooling": pooling.run,
         "match": partial(match.run, data=data, resume=resume),

@@ -1,0 +1,1 @@
+"""How well is one named column predicted?"""
