@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -139,6 +140,63 @@ def test_what_cannot_be_fitted_says_why(cars):
         TabglotImputer(kinds={"wieght": "numeric"}).fit(cars)
     with pytest.raises(ValueError, match="1 class"):
         TabglotClassifier().fit(cars[["weight"]], ["same"] * len(cars))
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"kinds": {"weight": "number"}}, "kinds are numeric, ordinal, .*not {'weight': 'number'}"),
+        ({"epochs": 0}, "epochs must be a number that is more than 0"), ({"epochs": "5"}, "not '5'"),
+    ],
+)  # fmt: skip
+def test_wrong_settings_are_told_before_the_fit(cars, settings, said):
+    with pytest.raises(ValueError, match=said):
+        TabglotImputer(**settings).fit(cars)
+
+
+def test_wrong_rows_and_targets_are_told_by_column(imputer, cars):
+    with pytest.raises(ValueError, match=r"column 'power' of kind 'numeric'.*'strong'"):
+        imputer.transform(cars.assign(power="strong"))
+    with pytest.raises(ValueError, match="n_draws must be a whole number from 1, not 0"):
+        imputer.sample(cars, n_draws=0)
+    with pytest.raises(ValueError, match="y holds dates"):
+        TabglotRegressor().fit(cars[["weight", "power"]], cars["sold"].fillna(pd.Timestamp("2020-01-01")))
+
+
+@pytest.mark.parametrize(
+    ("classes", "named"),
+    [
+        (["heavy", "light"], ["heavy", "light"]), ([7, -1], [7, -1]), ([True, False], ["True", "False"]),
+        (["NA", "a"], ["class 0", "class 1"]), ([" a", "a"], ["class 0", "class 1"]),
+    ],
+)  # fmt: skip
+def test_a_served_classifier_answers_with_the_names_of_its_classes(cars, tmp_path, classes, named):
+    rows, is_heavy = cars[["weight", "power"]], (cars["weight"] > 3000).to_numpy()
+    model = TabglotClassifier(epochs=QUICK).fit(rows, np.asarray(classes)[np.where(is_heavy, 0, 1)])
+    model.save(tmp_path / "bundle")
+    told = Predictor.load(tmp_path / "bundle").predict({"weight": [4200.0, 1800.0]}, "target", table="table")
+    assert told.values == named
+    assert model.predict(pd.DataFrame({"weight": [4200.0, 1800.0], "power": [np.nan] * 2})).tolist() == classes
+
+
+def test_columns_that_can_hold_answers_keep_their_types():
+    days = pd.Series(pd.date_range("2020-01-01", periods=60))
+    x = np.arange(60.0)
+    frame = pd.DataFrame({
+        "single": x.astype("float32"), "nullable": pd.array(x + 1, dtype="Float64"), "day": days.dt.date,
+        "arrow_day": pd.array(days.dt.date, dtype=pd.ArrowDtype(pa.date32())),
+        "arrow": pd.array(x * 2, dtype=pd.ArrowDtype(pa.float64())),
+    })  # fmt: skip
+    holes = frame.copy()
+    for j, column in enumerate(holes):
+        holes.loc[holes.index[j::7], column] = None
+    filled = TabglotImputer(epochs=QUICK).fit_transform(holes)
+    assert not filled.isna().any().any()
+    assert filled.dtypes.tolist() == frame.dtypes.tolist()
+    for column in frame:
+        known = holes[column].notna()
+        assert (filled[column][known] == frame[column][known]).all()
+        assert type(filled[column].iloc[0]) is type(frame[column].iloc[0])
 
 
 def test_numbers_as_words_and_words_with_blanks_come_back_as_they_were():

@@ -35,6 +35,19 @@ def test_a_single_copy_cannot_be_pooled(estimates, variances):
         pool(estimates, variances)
 
 
+@pytest.mark.parametrize(
+    ("estimates", "variances", "said"),
+    [
+        ([[1.0, 2.0], [3.0, 4.0]], [0.1, 0.1], "one number is pooled at a time"),
+        ([1.0, float("nan")], [1.0, 1.0], "finite"),
+        ([1.0, 1.0], [-1.0, 1.0], "no variance less than 0"),
+    ],
+)
+def test_what_cannot_be_pooled_is_refused(estimates, variances, said):
+    with pytest.raises(ValueError, match=said):
+        pool(estimates, variances)
+
+
 def test_pooled_intervals_cover_the_truth_where_complete_rows_mislead():
     """y = a - b/2 + noise; ``a`` is missing more often the higher y is, as seen through a fourth column."""
     whole, rows = make_table("straight", 3)

@@ -8,10 +8,13 @@
 ``save`` writes the bundle that ``python -m service`` serves.
 """
 
+import re
 import shutil
+from collections.abc import Mapping
+from numbers import Integral, Real
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Self
+from typing import Any, Self, get_args
 
 import numpy as np
 import pandas as pd
@@ -33,12 +36,11 @@ from model.errors import TabglotError
 from model.runtime import Predictor
 from model.schema import Kind
 from training.frames import fit_bundle
-from training.mixed_frames import ColumnForm, as_frame, fill_frame, find_form, table_names
+from training.mixed_frames import ColumnForm, as_frame, fill_frame, find_form, name_classes, table_names
 from training.tables import HELD_OUT_SHARE
 
 TABLE = "table"
 TARGET = "target"
-CLASS = "class "
 # With fewer rows of a class than this none are held out: they could be all.
 FEWEST_OF_A_CLASS = 8
 Frame = pd.DataFrame | ArrayLike
@@ -104,12 +106,10 @@ class _Tabglot(BaseEstimator):  # type: ignore[misc]
         kind: Kind | None = None,
         held_out: float = HELD_OUT_SHARE,
     ) -> None:
-        said = self.kinds or {}
-        strangers = set(said) - set(frame.columns)
-        if strangers:
-            raise ValueError(f"kinds speaks of columns that X does not have: {sorted(strangers)}")
+        kinds_said = self.kinds or {}
+        self._check_settings(kinds_said, frame)
         self.names_ = table_names(list(frame.columns))
-        self.forms_ = [find_form(frame.iloc[:, j], said.get(name)) for j, name in enumerate(frame.columns)]
+        self.forms_ = [find_form(frame.iloc[:, j], kinds_said.get(name)) for j, name in enumerate(frame.columns)]
         table = self._table(frame)
         kinds = {name: form.kind for name, form in zip(self.names_, self.forms_, strict=True)}
         self._target = TARGET
@@ -126,9 +126,22 @@ class _Tabglot(BaseEstimator):  # type: ignore[misc]
                     {TABLE: table}, bundle, target=named, kinds=kinds, seed=seed, held_out=held_out, epochs=self.epochs
                 )
             except TabglotError as error:
-                raise ValueError(f"{error} (n_samples = {len(frame)}, n_features = {frame.shape[1]})") from error
+                said = re.sub(r" \(\S+\.parquet\)", "", str(error))  # a file that nobody has seen
+                raise ValueError(f"{said} (n_samples = {len(frame)}, n_features = {frame.shape[1]})") from error
             self._files = {file.name: file.read_bytes() for file in bundle.iterdir()}
         self._open()
+
+    def _check_settings(self, kinds: Mapping[str, Kind], frame: pd.DataFrame) -> None:
+        """Before a fit, which takes a while."""
+        strangers = set(kinds) - set(frame.columns)
+        if strangers:
+            raise ValueError(f"kinds speaks of columns that X does not have: {sorted(strangers)}")
+        wrong = {column: kind for column, kind in kinds.items() if kind not in get_args(Kind)}
+        if wrong:
+            raise ValueError(f"kinds are {', '.join(get_args(Kind))}, not {wrong}")
+        epochs: Any = self.epochs
+        if epochs is not None and not (isinstance(epochs, Real) and 0.0 < float(epochs) < np.inf):
+            raise ValueError(f"epochs must be a number that is more than 0, or None, not {epochs!r}")
 
     def _open(self) -> None:
         with TemporaryDirectory() as folder:
@@ -138,8 +151,13 @@ class _Tabglot(BaseEstimator):  # type: ignore[misc]
 
     def _table(self, frame: pd.DataFrame) -> pd.DataFrame:
         """The frame as it is fitted and asked."""
-        forms = enumerate(zip(self.names_, self.forms_, strict=True))
-        return pd.DataFrame({name: form.read(frame.iloc[:, j]) for j, (name, form) in forms})
+        cells = {}
+        for j, (name, form) in enumerate(zip(self.names_, self.forms_, strict=True)):
+            try:
+                cells[name] = form.read(frame.iloc[:, j])
+            except (TypeError, ValueError) as error:
+                raise ValueError(f"column {name!r} of kind {form.kind!r} cannot be read: {error}") from error
+        return pd.DataFrame(cells)
 
     def _columns(self, frame: pd.DataFrame) -> dict[str, Any]:
         """The frame as a request, less the columns that are no features."""
@@ -190,8 +208,11 @@ class TabglotImputer(OneToOneFeatureMixin, TransformerMixin, _Tabglot):  # type:
         from each copy by Rubin's rules.
         """
         check_is_fitted(self)
+        asked: Any = n_draws
+        if not isinstance(asked, Integral) or int(asked) < 1:
+            raise ValueError(f"n_draws must be a whole number from 1, not {n_draws!r}")
         frame = self._read(X, reset=False)
-        draws = draw_copies(self.predictor_, self._columns(frame), n_draws=n_draws, seed=random_state, table=TABLE)
+        draws = draw_copies(self.predictor_, self._columns(frame), n_draws=int(n_draws), seed=random_state, table=TABLE)
         return [
             self._show(frame, {self.names_.index(n): (rows, draws.values[n][i]) for n, rows in draws.rows.items()}, X)
             for i in range(n_draws)
@@ -222,7 +243,7 @@ class _Supervised(_Tabglot):
 
 
 class TabglotClassifier(ClassifierMixin, _Supervised):  # type: ignore[misc]
-    """Predict a class from any subset of the columns; ``predict_proba`` is calibrated on held-out rows."""
+    """Predict a class from whatever cells a row has; ``predict_proba`` is calibrated on held-out rows."""
 
     classes_: NDArray[Any]
 
@@ -235,7 +256,9 @@ class TabglotClassifier(ClassifierMixin, _Supervised):  # type: ignore[misc]
         if len(self.classes_) < 2:
             raise ValueError(f"y holds 1 class ({self.classes_[0]!r}); at least two classes are needed")
         held_out = 0.0 if np.bincount(codes).min() < FEWEST_OF_A_CLASS else HELD_OUT_SHARE
-        self._fit(frame, pd.Series([f"{CLASS}{code}" for code in codes]), "categorical", held_out)
+        words = name_classes(self.classes_)
+        self._codes = {word: code for code, word in enumerate(words)}
+        self._fit(frame, pd.Series([words[code] for code in codes]), "categorical", held_out)
         return self
 
     def predict_proba(self, X: Frame) -> NDArray[np.float64]:
@@ -243,9 +266,9 @@ class TabglotClassifier(ClassifierMixin, _Supervised):  # type: ignore[misc]
         answer = self._ask(X)
         table = np.zeros((len(answer.values), len(self.classes_)))
         for k, choice in enumerate(answer.choices or []):
-            code = str(choice).removeprefix(CLASS)
-            if code.isdecimal():  # not what stands for rare classes
-                table[:, int(code)] = answer.mass[:, k]
+            code = self._codes.get(str(choice))
+            if code is not None:  # not what stands for rare classes
+                table[:, code] = answer.mass[:, k]
         table /= table.sum(axis=1, keepdims=True)
         return table
 
@@ -256,11 +279,13 @@ class TabglotClassifier(ClassifierMixin, _Supervised):  # type: ignore[misc]
 
 
 class TabglotRegressor(RegressorMixin, _Supervised):  # type: ignore[misc]
-    """Predict a number from any subset of the columns, with an interval on request."""
+    """Predict a number from whatever cells a row has, with an interval on request."""
 
     def fit(self, X: Frame, y: ArrayLike) -> Self:
         """Learn from rows with holes; every row needs its number."""
         frame, numbers = self._read_both(X, y)
+        if numbers.dtype.kind in "mM":
+            raise ValueError("y holds dates or durations: turn them into numbers first, such as days since a date")
         target = check_array(numbers, ensure_2d=False, dtype=np.float64, input_name="y")
         self._fit(frame, pd.Series(target), "numeric")
         return self

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import date, datetime
 from decimal import Decimal
 from numbers import Real
 from typing import Any
@@ -11,8 +11,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from model.cells import ALWAYS_MISSING
 from model.codec import plain_word
-from model.schema import Kind
+from model.schema import OTHER, Kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,8 @@ class ColumnForm:
         if self.kind != "categorical":
             numbers = pd.to_numeric(cells).to_numpy(dtype=np.float64, na_value=np.nan).copy()
             numbers[rows] = answers
-            return pd.Series(numbers, index=cells.index)
+            filled = pd.Series(numbers, index=cells.index)
+            return filled.astype(self.dtype) if pd.api.types.is_float_dtype(self.dtype) else filled
         words = cells.astype(object)
         words.iloc[rows] = [self.values.get(word_of(answer), answer) for answer in answers]
         if isinstance(cells.dtype, pd.CategoricalDtype):
@@ -56,6 +58,11 @@ class ColumnForm:
     def _fill_dates(self, cells: pd.Series, rows: NDArray[np.int64], answers: Sequence[Any]) -> pd.Series:
         dates = pd.to_datetime(cells, utc=True).copy()
         dates.iloc[rows] = pd.to_datetime(pd.Index(answers), utc=True, format="ISO8601")
+        is_day = str(self.dtype).startswith("date32") or (
+            cells.dtype == object and not any(isinstance(cell, datetime) for cell in cells[cells.notna()])
+        )
+        if is_day and any(isinstance(cell, date) for cell in cells):
+            return dates.dt.date.astype(self.dtype)
         zone = getattr(self.dtype, "tz", None)
         return dates.dt.tz_localize(None) if zone is None else dates.dt.tz_convert(zone)
 
@@ -63,6 +70,14 @@ class ColumnForm:
 def word_of(value: Any) -> str:
     """A value as the word it is in a table."""
     return plain_word(str(value).strip())
+
+
+def name_classes(classes: NDArray[Any]) -> list[str]:
+    """What classes are called in the bundle: their own names, if words can tell them apart."""
+    words = [word_of(one) for one in classes]
+    if len(set(words)) == len(words) and not {OTHER, *ALWAYS_MISSING} & set(words):
+        return words
+    return [f"class {code}" for code in range(len(classes))]
 
 
 def find_form(cells: pd.Series, kind: Kind | None) -> ColumnForm:
