@@ -31,6 +31,21 @@ def test_holes_that_depend_on_other_columns_leave_a_third_of_them_whole():
     assert shares[shares > 0.0].mean() == pytest.approx(0.3, abs=0.06)
 
 
+def test_holes_are_filled_in_tables_of_ones_own(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    numbers = pd.DataFrame(rng.normal(size=(150, 3)), columns=list("abc")).assign(d=lambda rows: rows["a"] + rows["b"])
+    (tmp_path / "plain").mkdir()
+    numbers.to_csv(tmp_path / "plain" / "first.csv", index=False)
+    numbers.to_csv(tmp_path / "second.csv", index=False)
+    numbers.head(20).to_csv(tmp_path / "small.csv", index=False)
+    (tmp_path / "plain" / "matches.csv").write_text("table_a,table_b\n")
+    asked = ["bench", "impute", "--quick", "--only", "ours,mean_mode", "--data", str(tmp_path)]
+    assert main([*asked, "--json", str(tmp_path / "figures.json")]) == 0
+    assert "plain/first" in capsys.readouterr().out
+    cases = {figure["case"].partition(", ")[0] for figure in json.loads((tmp_path / "figures.json").read_text())}
+    assert cases == {"mean", "plain/first", "second"}
+
+
 def test_train_and_test_rows_are_apart_and_the_same_seed_gives_the_same_holes():
     one, two, other = (make_case("auto", seed, "random", 0.3) for seed in (0, 0, 1))
     pd.testing.assert_frame_equal(one.test, two.test)

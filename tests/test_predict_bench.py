@@ -160,7 +160,8 @@ def test_tables_that_share_a_target_are_asked_for_together(hospitals, capsys):
     ("asked", "told"),
     [
         (["bench", "predict", "--quick", "--only", "lr,guess"], "no method guess here; there are ours, mean_mode, lr"),
-        (["bench", "impute", "--data", "."], "bench impute does not have --data; bench predict and bench match do"),
+        (["bench", "audit", "--data", "."], "bench audit does not have --data; bench impute and bench predict and"),
+        (["bench", "impute", "--data", "nowhere"], "--data nowhere: there is no such folder"),
         (["bench", "speed", "--resume", "kept.jsonl"], "bench speed does not have --resume"),
         (["bench", "predict", "--bundle", "."], "bench predict does not have --bundle; bench serving does"),
         (["bench", "predict", "--matched"], "bench predict does not have --matched; bench impute does"),

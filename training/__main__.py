@@ -59,7 +59,12 @@ def _parser() -> argparse.ArgumentParser:
     bench.add_argument(
         "--bundle", type=Path, metavar="DIR", help="serving: a bundle of the demo, else var/bundles/cars"
     )
-    bench.add_argument("--data", type=Path, metavar="DIR", help="predict, match: also the families of tables here")
+    bench.add_argument(
+        "--data",
+        type=Path,
+        metavar="DIR",
+        help="predict, match: also the families of tables here; impute: these tables",
+    )
     bench.add_argument(
         "--resume",
         type=Path,

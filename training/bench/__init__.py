@@ -11,7 +11,7 @@ KNOWN_TO = {
     "--only": ("bench impute", "bench predict"),
     "--matched": ("bench impute",),
     "--resume": ("bench impute", "bench predict", "bench match"),
-    "--data": ("bench predict", "bench match"),
+    "--data": ("bench impute", "bench predict", "bench match"),
     "--bundle": ("bench serving",),
 }
 
@@ -30,6 +30,8 @@ def run_bench(
     """Run one comparison, print its table and, if asked, write its records."""
     given = {"--only": only, "--matched": matched, "--resume": resume, "--data": data, "--bundle": bundle}
     refuse_unread(f"bench {what}", given, KNOWN_TO)
+    if matched and data:
+        raise ComparisonError("--matched has tables of its own: leave it out, or --data")
     if matched and quick:
         raise ComparisonError("--quick has tables of its own: leave out --matched, or --quick")
     from training.bench import audit, parallel, pooling, scale, serving, speed
@@ -38,7 +40,7 @@ def run_bench(
     from training.bench.predict import run as predict
 
     studies: dict[str, Callable[[bool], list[Record]]] = {
-        "impute": partial(impute.run, resume=resume, matched=matched, only=only),
+        "impute": partial(impute.run, resume=resume, matched=matched, only=only, data=data),
         "predict": partial(predict.run, resume=resume, data=data, only=only),
         "audit": audit.run,
         "pooling": pooling.run,

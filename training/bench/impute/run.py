@@ -7,7 +7,7 @@ fill the others. Settings were chosen without the test rows.
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import astuple
 from multiprocessing import get_context
@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from model.progress import Progress
+from training.bench.impute.folder import list_tables, load_table
 from training.bench.impute.matched import MATCHED
 from training.bench.impute.measure import OURS, measure
 from training.bench.impute.peers import PEERS
@@ -38,22 +39,30 @@ from training.parallel import n_cores, work_alone
 
 METHODS = (OURS, *PEERS)
 QUICK_METHODS = (OURS, "mean_mode", "iterative_bayesridge")
-Task = tuple[str, str, float, int, str, bool]
+Task = tuple[str, str, float, int, str, bool, str]
 
 
-def run(quick: bool, resume: Path | None = None, *, matched: bool = False, only: Sequence[str] = ()) -> list[Record]:
+def run(
+    quick: bool,
+    resume: Path | None = None,
+    *,
+    matched: bool = False,
+    only: Sequence[str] = (),
+    data: Path | None = None,
+) -> list[Record]:
     """Measure all of it and print a table for each pattern; ``quick``: two tables, one seed, short fits.
 
     ``resume``: figures are kept there, and a run that was broken off goes on from them. ``matched``: the eight tables
-    of ``training.bench.impute.matched``, holes at random. ``only``: these methods.
+    of ``training.bench.impute.matched``, holes at random. ``only``: these methods. ``data``: the tables of this folder
+    instead of ours.
     """
     ledger = Ledger(resume)
-    names = QUICK if quick else MATCHED if matched else tuple(SOURCES)
+    names = _choose_tables(quick, matched, data)
     seeds = range(1 if quick else N_SEEDS)
     patterns = PATTERNS[1:2] if quick else [p for p in PATTERNS if p[0] == "random" or not matched]
     methods = choose_methods(QUICK_METHODS if quick else METHODS, only)
     tasks = [
-        (name, pattern, rate, seed, method, quick)
+        (name, pattern, rate, seed, method, quick, "" if data is None else str(data))
         for pattern, rate in patterns
         for method in methods
         for name in names
@@ -69,10 +78,18 @@ def run(quick: bool, resume: Path | None = None, *, matched: bool = False, only:
     records: list[Record] = []
     for pattern, rate in patterns:
         some = list(_summarize(found, pattern, rate))
-        some += _read_recorded(RECORDED_MATCHED if matched else RECORDED, pattern, rate) if not (quick or only) else []
+        if not (quick or only or data):
+            some += _read_recorded(RECORDED_MATCHED if matched else RECORDED, pattern, rate)
         print(_show(name_case(pattern, rate), some, names))
         records += some
     return records
+
+
+def _choose_tables(quick: bool, matched: bool, data: Path | None) -> Sequence[str]:
+    if data is not None:
+        names = list_tables(data)
+        return names[: len(QUICK)] if quick else names
+    return QUICK if quick else MATCHED if matched else tuple(SOURCES)
 
 
 def _run_all(tasks: Sequence[Task], ledger: Ledger, *, quick: bool) -> Iterator[tuple[Task, Figures]]:
@@ -93,15 +110,16 @@ def _run_all(tasks: Sequence[Task], ledger: Ledger, *, quick: bool) -> Iterator[
 
 
 def _work(task: Task) -> Figures:
-    name, pattern, rate, seed, method, quick = task
-    return measure(method, cut_case(load_pooled(name), seed, pattern, rate), seed, quick=quick)
+    name, pattern, rate, seed, method, quick, data = task
+    table = load_table(Path(data), name) if data else load_pooled(name)
+    return measure(method, cut_case(table, seed, pattern, rate), seed, quick=quick)
 
 
 def _summarize(found: dict[Task, Figures], pattern: str, rate: float) -> Iterator[Record]:
     """Of each method: the mean over the seeds for each table, and over the tables."""
     by_table: dict[tuple[str, str], list[Figures]] = defaultdict(list)
     by_seed: dict[str, dict[int, list[Figures]]] = defaultdict(lambda: defaultdict(list))
-    for (name, of, at, seed, method, _), figures in sorted(found.items(), key=lambda item: METHODS.index(item[0][4])):
+    for (name, of, at, seed, method, *_), figures in sorted(found.items(), key=lambda item: METHODS.index(item[0][4])):
         if (of, at) == (pattern, rate):
             by_table[method, name].append(figures)
             by_seed[method][seed].append(figures)
@@ -136,7 +154,8 @@ def _show(case: str, records: Sequence[Record], names: Sequence[str]) -> str:
     value = {(r.method, r.case.partition(", ")[0], r.metric): r for r in records}
     rows = []
     for method in dict.fromkeys(r.method for r in records):
-        cells = [f"{value[method, MEAN, metric].value:.3f}" for metric in ("nrmse", "accuracy")]
+        means = [value.get((method, MEAN, metric)) for metric in ("nrmse", "accuracy")]
+        cells = ["" if mean is None else f"{mean.value:.3f}" for mean in means]  # a folder may be without words
         cells += [
             f"{value[method, MEAN, 'fit_seconds'].value:.1f}",
             f"{value[method, MEAN, 'row_milliseconds'].value:.2f}",
@@ -157,6 +176,11 @@ def _show_trust(records: Sequence[Record]) -> str:
         return ""
     return (
         f"\n\nOurs: the 90 % interval covers {100 * ours['coverage']:.1f} % of the cells (its score: "
-        f"{ours['interval_score']:.2f} spreads); calibration error of words "
-        f"{ours['ece_before']:.3f} before calibration, {ours['ece']:.3f} after."
+        f"{ours['interval_score']:.2f} spreads){_show_words(ours)}."
     )
+
+
+def _show_words(ours: Mapping[str, float]) -> str:
+    if "ece" not in ours:
+        return ""
+    return f"; calibration error of words {ours['ece_before']:.3f} before calibration, {ours['ece']:.3f} after"
