@@ -19,7 +19,7 @@ ALWAYS_MISSING = ("", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "null", 
 NUMBER_TYPES = {int, float, type(None)}
 WORD_TYPES = {str, type(None)}
 TRUE_WORDS = {"true", "yes", "y", "t", "1"}
-WHOLE = re.compile(r"-?(0|[1-9]\d{0,17})", re.ASCII)
+WHOLE = re.compile(r"0|-?[1-9]\d{0,17}", re.ASCII)
 FALSE_WORDS = {"false", "no", "n", "f", "0"}
 INFINITE = "not a finite number"
 

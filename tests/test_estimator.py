@@ -1,5 +1,7 @@
 """The scikit-learn estimators: scikit-learn's own checks, and what users of mixed tables expect."""
 
+from datetime import date
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -167,7 +169,7 @@ def test_wrong_rows_and_targets_are_told_by_column(imputer, cars):
     ("classes", "named"),
     [
         (["heavy", "light"], ["heavy", "light"]), ([7, -1], [7, -1]), ([True, False], ["True", "False"]),
-        (["NA", "a"], ["class 0", "class 1"]), ([" a", "a"], ["class 0", "class 1"]),
+        (["-0", "1"], ["-0", "1"]), (["NA", "a"], ["class 0", "class 1"]), ([" a", "a"], ["class 0", "class 1"]),
     ],
 )  # fmt: skip
 def test_a_served_classifier_answers_with_the_names_of_its_classes(cars, tmp_path, classes, named):
@@ -197,6 +199,19 @@ def test_columns_that_can_hold_answers_keep_their_types():
         known = holes[column].notna()
         assert (filled[column][known] == frame[column][known]).all()
         assert type(filled[column].iloc[0]) is type(frame[column].iloc[0])
+
+
+def test_known_cells_of_wider_types_than_those_of_the_fit_come_back_as_they_are():
+    x = np.arange(60.0)
+    frame = pd.DataFrame({"x": x, "single": (x % 7).astype("float32"), "day": pd.date_range("2020-01-01", periods=60)})
+    frame["day"] = frame["day"].dt.date
+    imputer = TabglotImputer(epochs=np.int64(4)).fit(frame)
+    moment = pd.Timestamp("2020-02-01 13:45")
+    wide = pd.DataFrame({"x": [0.0, 1.0], "single": [1e39, np.nan], "day": [moment, pd.NaT]})
+    filled = imputer.transform(wide)
+    assert (filled["single"][0], filled["day"][0]) == (1e39, moment)
+    empty = imputer.transform(wide.assign(day=np.nan))
+    assert [type(cell) for cell in empty["day"]] == [date, date]
 
 
 def test_numbers_as_words_and_words_with_blanks_come_back_as_they_were():

@@ -46,6 +46,12 @@ def test_holes_are_filled_in_tables_of_ones_own(tmp_path, capsys):
     assert cases == {"mean", "plain/first", "second"}
 
 
+def test_a_table_that_cannot_be_read_is_named(tmp_path, capsys):
+    (tmp_path / "empty.csv").touch()
+    assert main(["bench", "impute", "--quick", "--data", str(tmp_path)]) == 2
+    assert "empty.csv cannot be read: No columns to parse" in capsys.readouterr().err
+
+
 def test_train_and_test_rows_are_apart_and_the_same_seed_gives_the_same_holes():
     one, two, other = (make_case("auto", seed, "random", 0.3) for seed in (0, 0, 1))
     pd.testing.assert_frame_equal(one.test, two.test)

@@ -122,8 +122,9 @@ class _Tabglot(BaseEstimator):  # type: ignore[misc]
             bundle = Path(folder) / "bundle"
             named = None if target is None else self._target
             try:
+                epochs = None if self.epochs is None else float(self.epochs)
                 fit_bundle(
-                    {TABLE: table}, bundle, target=named, kinds=kinds, seed=seed, held_out=held_out, epochs=self.epochs
+                    {TABLE: table}, bundle, target=named, kinds=kinds, seed=seed, held_out=held_out, epochs=epochs
                 )
             except TabglotError as error:
                 said = re.sub(r" \(\S+\.parquet\)", "", str(error))  # a file that nobody has seen
@@ -135,7 +136,7 @@ class _Tabglot(BaseEstimator):  # type: ignore[misc]
         """Before a fit, which takes a while."""
         strangers = set(kinds) - set(frame.columns)
         if strangers:
-            raise ValueError(f"kinds speaks of columns that X does not have: {sorted(strangers)}")
+            raise ValueError(f"kinds speaks of columns that X does not have: {sorted(map(str, strangers))}")
         wrong = {column: kind for column, kind in kinds.items() if kind not in get_args(Kind)}
         if wrong:
             raise ValueError(f"kinds are {', '.join(get_args(Kind))}, not {wrong}")

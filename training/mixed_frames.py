@@ -19,12 +19,13 @@ from model.schema import OTHER, Kind
 @dataclass(frozen=True, slots=True)
 class ColumnForm:
     """What a column of a caller's frame is: its ``kind`` and type, and for words, which of the caller's values each
-    is. Booleans are words like others.
+    is. Booleans are words like others. ``is_day``: dates are Python's, without a time.
     """
 
     kind: Kind
     dtype: Any
     values: dict[str, Any] = field(default_factory=dict)
+    is_day: bool = False
 
     def read(self, cells: pd.Series) -> pd.Series:
         """The caller's cells as they are fitted and asked."""
@@ -44,7 +45,7 @@ class ColumnForm:
             numbers = pd.to_numeric(cells).to_numpy(dtype=np.float64, na_value=np.nan).copy()
             numbers[rows] = answers
             filled = pd.Series(numbers, index=cells.index)
-            return filled.astype(self.dtype) if pd.api.types.is_float_dtype(self.dtype) else filled
+            return filled.astype(cells.dtype) if pd.api.types.is_float_dtype(cells.dtype) else filled
         words = cells.astype(object)
         words.iloc[rows] = [self.values.get(word_of(answer), answer) for answer in answers]
         if isinstance(cells.dtype, pd.CategoricalDtype):
@@ -58,11 +59,11 @@ class ColumnForm:
     def _fill_dates(self, cells: pd.Series, rows: NDArray[np.int64], answers: Sequence[Any]) -> pd.Series:
         dates = pd.to_datetime(cells, utc=True).copy()
         dates.iloc[rows] = pd.to_datetime(pd.Index(answers), utc=True, format="ISO8601")
-        is_day = str(self.dtype).startswith("date32") or (
-            cells.dtype == object and not any(isinstance(cell, datetime) for cell in cells[cells.notna()])
-        )
-        if is_day and any(isinstance(cell, date) for cell in cells):
-            return dates.dt.date.astype(self.dtype)
+        known = cells[cells.notna()]
+        dtype = cells.dtype if len(known) else self.dtype  # empty columns are of any type
+        is_day = _are_days(known) if len(known) else self.is_day
+        if str(dtype).startswith("date32") or (is_day and pd.api.types.is_object_dtype(dtype)):
+            return dates.dt.date.astype(dtype)
         zone = getattr(self.dtype, "tz", None)
         return dates.dt.tz_localize(None) if zone is None else dates.dt.tz_convert(zone)
 
@@ -84,10 +85,14 @@ def find_form(cells: pd.Series, kind: Kind | None) -> ColumnForm:
     """What a column is, as its type says: text that holds nothing but numbers stays text."""
     if kind is None:
         kind = _kind_of(cells)
-    if kind not in ("categorical", "boolean"):
-        return ColumnForm(kind, cells.dtype)
     known = cells[cells.notna()]
+    if kind not in ("categorical", "boolean"):
+        return ColumnForm(kind, cells.dtype, is_day=cells.dtype == object and len(known) > 0 and _are_days(known))
     return ColumnForm("categorical", cells.dtype, {word_of(value): value for value in known.unique()})
+
+
+def _are_days(known: pd.Series) -> bool:
+    return all(isinstance(cell, date) and not isinstance(cell, datetime) for cell in known)
 
 
 def _kind_of(cells: pd.Series) -> Kind:

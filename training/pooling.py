@@ -33,7 +33,7 @@ def pool(estimates: Sequence[float], variances: Sequence[float], freedom: float 
         raise ValueError(f"pooling takes two or more estimates and as many variances, not {m} and {len(variances)}")
     if np.ndim(estimates) != 1 or np.ndim(variances) != 1:
         raise ValueError("one number is pooled at a time: give one estimate and one variance for each copy")
-    if not np.isfinite([*estimates, *variances]).all() or min(variances) < 0.0:
+    if not np.isfinite(np.asarray([*estimates, *variances], dtype=float)).all() or min(variances) < 0.0:
         raise ValueError("estimates and variances must be finite numbers, and no variance less than 0")
     within = float(np.mean(variances))
     between = float(np.var(estimates, ddof=1)) * (1.0 + 1.0 / m)

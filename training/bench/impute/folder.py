@@ -38,6 +38,9 @@ def _is_enough(table: pd.DataFrame) -> bool:
 @cache
 def load_table(folder: Path, name: str) -> pd.DataFrame:
     """One of them; columns of one value, and words of many, are left out."""
-    table = read_table(folder / f"{name}.csv").head(MOST_ROWS)
+    try:
+        table = read_table(folder / f"{name}.csv").head(MOST_ROWS)
+    except ValueError as error:  # pandas' own, and of text in another encoding
+        raise ComparisonError(f"--data {folder}: {name}.csv cannot be read: {error}") from error
     most = {c: float("inf") if pd.api.types.is_numeric_dtype(table[c]) else MOST_WORDS for c in table.columns}
     return table[[c for c in table.columns if 2 <= table[c].nunique() <= most[c]]]

@@ -151,7 +151,7 @@ def _read_recorded(file: Path, pattern: str, rate: float) -> list[Record]:
 
 def _show(case: str, records: Sequence[Record], names: Sequence[str]) -> str:
     """The means, and NRMSE / accuracy of each table, a row for each method."""
-    value = {(r.method, r.case.partition(", ")[0], r.metric): r for r in records}
+    value = {(r.method, r.case.rpartition(", ")[0], r.metric): r for r in records}
     rows = []
     for method in dict.fromkeys(r.method for r in records):
         means = [value.get((method, MEAN, metric)) for metric in ("nrmse", "accuracy")]
