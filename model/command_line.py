@@ -9,3 +9,15 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"error: {message}; see {self.prog} --help\n")
+
+
+def natural(text: str, least: int = 0) -> int:
+    """A whole number from ``least`` on."""
+    if not text.isdecimal() or not least <= int(text) < 2**31:
+        raise argparse.ArgumentTypeError(f"expected a whole number from {least} to {2**31 - 1}, got {text!r}")
+    return int(text)
+
+
+def count(text: str) -> int:
+    """A whole number from 1 on."""
+    return natural(text, least=1)

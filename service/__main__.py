@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from model.command_line import Parser
+from model.command_line import Parser, count, natural
 from model.errors import TabglotError
 from service.logs import set_up_logs
 from service.settings import Settings
@@ -82,9 +82,9 @@ def _add_file_options(parser: argparse.ArgumentParser, command: str) -> None:
             metavar="SHARE",
             help="such as 0.9: add COLUMN_low and COLUMN_high, or _probability",
         )
-        more.add_argument("--draws", type=_count, metavar="M", help="write M drawn copies below each other, by number")
+        more.add_argument("--draws", type=count, metavar="M", help="write M drawn copies below each other, by number")
         parser.add_argument(
-            "--seed", type=_natural, metavar="N", help="of the draws; the same gives the same; default 0"
+            "--seed", type=natural, metavar="N", help="of the draws; the same gives the same; default 0"
         )
     elif command == "predict":
         parser.add_argument("--target", required=True, metavar="COLUMN", help="the column to predict")
@@ -93,16 +93,6 @@ def _add_file_options(parser: argparse.ArgumentParser, command: str) -> None:
         parser.add_argument(
             "--surprise", type=float, default=3.0, help="list cells so surprising; default 3, at most 1 in 20"
         )
-
-
-def _natural(text: str, least: int = 0) -> int:
-    if not text.isdecimal() or not least <= int(text) < 2**31:
-        raise argparse.ArgumentTypeError(f"expected a whole number from {least} to {2**31 - 1}, got {text!r}")
-    return int(text)
-
-
-def _count(text: str) -> int:
-    return _natural(text, least=1)
 
 
 ABOUT = {

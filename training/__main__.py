@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from model.command_line import Parser
+from model.command_line import Parser, count, natural
 from model.errors import TabglotError
 
 BENCHES = ("impute", "predict", "audit", "pooling", "match", "speed", "scale", "parallel", "serving")
@@ -52,6 +52,14 @@ def _parser() -> argparse.ArgumentParser:
     demo.set_defaults(command=_demo)
     _add_place(commands)
     _add_extend(commands)
+    _add_bench(commands)
+    reproduce = commands.add_parser("reproduce", help="run a study of the paper; needs the extras train, demo, repro")
+    _add_study_options(reproduce)
+    reproduce.set_defaults(command=_reproduce)
+    return parser
+
+
+def _add_bench(commands: Any) -> None:
     bench = commands.add_parser("bench", help="measure; needs the extras train, demo, dev and repro")
     bench.add_argument("what", choices=BENCHES)
     bench.add_argument("--json", type=Path, metavar="FILE", help="also write the figures as JSON")
@@ -76,10 +84,6 @@ def _parser() -> argparse.ArgumentParser:
         "--matched", action="store_true", help="impute: eight tables as hard as those a prototype was measured on"
     )
     bench.set_defaults(command=_bench)
-    reproduce = commands.add_parser("reproduce", help="run a study of the paper; needs the extras train, demo, repro")
-    _add_study_options(reproduce)
-    reproduce.set_defaults(command=_reproduce)
-    return parser
 
 
 def _add_place(commands: Any) -> None:
@@ -102,7 +106,7 @@ def _add_extend(commands: Any) -> None:
     extend.add_argument("--force", action="store_true", help="replace a bundle that stands at --out")
     extend.add_argument("--schema", type=Path, metavar="FILE", help="which columns are known features (see place)")
     extend.add_argument("--name", help="the table's name (default: the file's)")
-    extend.add_argument("--seed", type=_natural, default=0, help="same seed, same bundle (default 0)")
+    extend.add_argument("--seed", type=natural, default=0, help="same seed, same bundle (default 0)")
     extend.add_argument("--epochs", type=_positive, help="passes over the rows (default: by their number)")
     extend.add_argument("--quiet", action="store_true", help="print nothing but errors")
     extend.set_defaults(command=_extend)
@@ -111,7 +115,7 @@ def _add_extend(commands: Any) -> None:
 def _add_study_options(reproduce: argparse.ArgumentParser) -> None:
     reproduce.add_argument("study", choices=("simulated", "auto-mpg", "toy-corpus", "analogies", "overlap"))
     reproduce.add_argument("--json", type=Path, metavar="FILE", help="also write the figures as JSON")
-    reproduce.add_argument("--seeds", type=_count, metavar="N", help="the first N seeds only (default: all)")
+    reproduce.add_argument("--seeds", type=count, metavar="N", help="the first N seeds only (default: all)")
     reproduce.add_argument("--quick", action="store_true", help="a small form, for trying it out")
     reproduce.add_argument(
         "--small-grids", action="store_true", help="simulated, auto-mpg: try few settings of the paper's baselines"
@@ -131,26 +135,16 @@ def _add_fit_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, required=True, metavar="BUNDLE_DIR", help="where to write the bundle")
     parser.add_argument("--force", action="store_true", help="replace a bundle that stands at --out")
     parser.add_argument("--preset", choices=("moe", "paper"), default="moe", help="moe (default) or paper")
-    parser.add_argument("--seed", type=_natural, default=0, help="same seed, same bundle (default 0)")
+    parser.add_argument("--seed", type=natural, default=0, help="same seed, same bundle (default 0)")
     parser.add_argument("--epochs", type=_positive, help="passes over the rows (default: by their number)")
-    parser.add_argument("--max-rows", type=_count, help="fit on a random sample of so many rows per table")
-    parser.add_argument("--threads", type=_count, help="CPU threads (default: all cores)")
+    parser.add_argument("--max-rows", type=count, help="fit on a random sample of so many rows per table")
+    parser.add_argument("--threads", type=count, help="CPU threads (default: all cores)")
     parser.add_argument("--device", default="cpu", help="cpu (default), cuda, cuda:1, ...")
     parser.add_argument("--quiet", action="store_true", help="print nothing but errors")
     for option in ("preset", "seed", "epochs", "max_rows", "threads", "device"):
         value = os.environ.get(f"TABGLOT_{option.upper()}")
         if value is not None:
             parser.set_defaults(**{option: value})  # argparse reads texts as if they were given
-
-
-def _natural(text: str, least: int = 0) -> int:
-    if not text.isdecimal() or not least <= int(text) < 2**31:
-        raise argparse.ArgumentTypeError(f"expected a whole number from {least} to {2**31 - 1}, got {text!r}")
-    return int(text)
-
-
-def _count(text: str) -> int:
-    return _natural(text, least=1)
 
 
 def _names(text: str) -> tuple[str, ...]:
