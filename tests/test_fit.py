@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 import torch
 
-from model.errors import AskError
+from model.errors import AskError, FamilyError
 from model.layout import Layout
 from model.network import MoeNetwork, Shape
 from model.runtime import Predictor
@@ -285,6 +285,12 @@ def test_in_a_fit_of_several_tables_each_row_is_told_of_by_the_law_of_its_fold(t
         table = dataset.tables[[p is part for p in parts].index(True)]
         heard = batch.heard._replace(logits=batch.heard.logits[..., few])
         agrees(part, table, heard, batch.seen[:, few], batch.truth[:, few], part.columns[batch.asked])
+
+
+def test_numbers_whose_sums_would_overflow_are_refused_by_name():
+    frame = pd.DataFrame({"x": np.linspace(-1.0, 1.0, 60) * 1.7e308, "y": np.arange(60.0)})
+    with pytest.raises(FamilyError, match=r"feature .x.: .* holds numbers beyond 1e\+305"):
+        fit_frames({"t": frame}, epochs=4.0)
 
 
 def test_numbers_whose_squares_would_overflow_are_fitted():

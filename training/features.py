@@ -20,6 +20,8 @@ from training.reading import RawColumn, RawTable, is_number
 MOST_RARE = 10_000
 # An ordinal has a knot at each of its levels, up to this many.
 MOST_LEVELS = 64
+# Sums of numbers beyond this overflow.
+LARGEST = 1e305
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +119,11 @@ def _fit_numbers(name: str, kind: Kind, sources: Sequence[Source]) -> Feature:
     values = np.concatenate([part[~np.isnan(part)] for part in parts])
     if len(values) == 0:  # known in held-out rows only: as good as constant
         values = np.zeros(1)
+    if np.abs(values).max() > LARGEST:
+        raise FamilyError(
+            f"feature {name!r}: {sources[0].where} holds numbers beyond {LARGEST:g}, whose spread cannot be computed; "
+            "list codes that mean missing under missing, or give the column a larger unit"
+        )
     bins = codec.fit_bins(values, MOST_LEVELS if kind == "ordinal" else codec.N_BINS)
     if len(parts) > 1 and len(values) > 1:
         bins = replace(bins, spread=_fit_spread(parts, bins.spread))
