@@ -62,7 +62,7 @@ def audit(
     links = predictor.links(table) if links is None else links
     cells = predictor.encode(columns, links, unknown, table)
     heard = _heard(predictor, cells)
-    surprise = measure(predictor, cells, pause)
+    surprise = _measure(predictor, cells, heard, pause)
     order = np.argsort(-surprise, axis=None, kind="stable")[: max(limit, 0)]  # NaN comes last, and is at least nothing
     chosen = [(int(i) // len(cells.names), int(i) % len(cells.names)) for i in order if surprise.flat[i] >= at_least]
     rows = [row for row, _ in chosen]
@@ -89,7 +89,11 @@ def _one_row(outputs: Mapping[str, NDArray[np.float32]], row: int) -> dict[str, 
 
 def measure(predictor: Predictor, cells: Cells, pause: Pause | None = None) -> codec.Floats:
     """The surprise of every cell, (B, S); NaN for cells that are missing or unseen."""
-    surprise, heard = np.full(cells.positions.shape, np.nan), _heard(predictor, cells)
+    return _measure(predictor, cells, _heard(predictor, cells), pause)
+
+
+def _measure(predictor: Predictor, cells: Cells, heard: Cells, pause: Pause | None) -> codec.Floats:
+    surprise = np.full(cells.positions.shape, np.nan)
     for column in range(len(cells.names)):
         seen = np.flatnonzero(~np.isnan(cells.positions[:, column]))
         if len(seen):

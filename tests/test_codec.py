@@ -193,3 +193,12 @@ def test_huge_numbers_do_not_overflow():
 )
 def test_whole_numbers_that_a_file_wrote_with_a_point_are_the_same_word(word, plain):
     assert codec.plain_word(word) == plain
+
+
+def test_rounding_does_not_choose_between_two_atoms():
+    """Half of the distribution lies at or below the second of four values, give or take a rounding."""
+    bins = codec.fit_bins(np.repeat([1.0, 2.0, 5.0, 9.0], 10))
+    assert all(bins.atoms)
+    even = np.full(4, 0.25)
+    off = 1e-9 * np.asarray([1.0, 1.0, -1.0, -1.0])
+    assert codec.read_quantile(bins, np.stack([even, even + off, even - off]), 0.5).tolist() == [2.0, 2.0, 2.0]
